@@ -1,0 +1,1 @@
+"""The commands; each reads the environment, builds its program and runs it."""

@@ -1,0 +1,1 @@
+"""Decisions about the cluster: pure functions from values to values."""

@@ -1,0 +1,1 @@
+"""A mentat daemon without placement."""

@@ -1,0 +1,1 @@
+"""Announces an engine to a mentat daemon."""

@@ -1,0 +1,1 @@
+"""The router: asyncio shells and their wiring."""
