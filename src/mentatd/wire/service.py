@@ -20,6 +20,21 @@ class UrlService:
     """The URL form: used exactly as written."""
 
     url: str
+    """An http or https URL with a host, without user, query or fragment."""
 
 
 Service = PortService | UrlService
+
+
+def parse_announced(text: str) -> Service:
+    """The value of `MENTAT_OPENAI_API` or `MENTAT_MCP_API` (wire.md section 5).
+
+    `8000/v1`, `8000`, and a URL whose host is the wildcard address are the port form; any other http or https
+    URL is the URL form. Raises ValueError, whose text names the value and what was expected.
+    """
+    raise NotImplementedError
+
+
+def base_url(service: PortService, host: str) -> str:
+    """`http://<host>:<port><path>`, an IPv6 `host` in brackets (wire.md section 3)."""
+    raise NotImplementedError
