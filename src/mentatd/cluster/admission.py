@@ -1,20 +1,20 @@
-"""The gates between a group and the route table, and the words for the first one that is shut (wire.md section 6)."""
+"""The gates between a group and the route table, and the words for the first one shut (wire.md section 6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mentatd.cluster.groups import Group
+from mentatd.wire.openai import ModelEntry
+from mentatd.wire.service import PortService, Service
 
+ERROR_LIMIT = 200
+"""A quoted error is cut at this many characters."""
 
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
-    """One entry of an engine's `/v1/models`."""
+WIRE_LIMIT = 500
+"""A text that came over the wire (an address, a note) is cut at this many characters."""
 
-    id: str
-    """Any non-empty string; compared exactly."""
-    json: bytes
-    """The engine's own object, every field kept byte for byte, with `owned_by` set to the group."""
+STALE = "endpoint probe stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Attempt:
     url: str
     """The base URL tried."""
     error: str | None
-    """None when it answered well; cut at 200 characters."""
+    """None when it answered well."""
     seconds: float
     """How long the answer took."""
     at: float
@@ -44,8 +44,17 @@ class Probe:
     models: tuple[ModelEntry, ...]
     """What the engine lists, in its order; empty when all failed."""
     candidates: tuple[str, ...]
-    """The group's candidates that the round was for: a result for other candidates admits nothing."""
+    """The group's candidates that the round was for; see `concerns`."""
     duration_s: float = 0.0
+    """From the round's start to `at`."""
+
+    def concerns(self, candidates: tuple[str, ...]) -> bool:
+        """Whether the result says something of a group that has `candidates` now.
+
+        An answer holds while its address is still one of them, so that a link which comes or goes beside it
+        takes no model away. A failure holds for the very list that failed.
+        """
+        return self.candidates == candidates if self.url is None else self.url in candidates
 
 
 def why_not(group: Group, probe: Probe | None, *, now: float, fresh_s: float) -> str | None:
@@ -53,4 +62,32 @@ def why_not(group: Group, probe: Probe | None, *, now: float, fresh_s: float) ->
 
     `fresh_s` is how long a probe result stays valid (PROBE_FRESH_S).
     """
-    raise NotImplementedError
+    if group.openai is None:
+        return "no announced OpenAI endpoint"
+    if not group.candidates:
+        what = _announced(group.openai)
+        return f"announced {what}, and no address of that node passes ALLOWED_SOURCES"
+    if not group.actors_running and (group.gpus or group.actors):
+        return "no running actors"
+    if probe is None or not probe.concerns(group.candidates):
+        return "not probed yet"
+    if probe.url is None:
+        return _failure(probe, group.openai_note)
+    if now > probe.at + fresh_s:
+        return STALE
+    return None
+
+
+def _announced(service: Service) -> str:
+    if isinstance(service, PortService):
+        return f"{service.port}{service.path}"[:WIRE_LIMIT]
+    return service.url[:WIRE_LIMIT]
+
+
+def _failure(probe: Probe, note: str | None) -> str:
+    tried = "; ".join(
+        f"{attempt.url[:WIRE_LIMIT]}: {(attempt.error or 'no error')[:ERROR_LIMIT]}"
+        for attempt in probe.attempts
+    )
+    reported = f" (agent reports: {note[:WIRE_LIMIT]})" if note else ""
+    return f"endpoint probe failed: {tried}{reported}"

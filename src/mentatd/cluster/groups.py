@@ -1,13 +1,15 @@
-"""The merge: every daemon's newest view into one `Group` per group name (manual "Discovery", wire.md section 3)."""
+"""The merge: every daemon's newest view into one `Group` per name (manual "Discovery", wire.md section 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
-from mentatd.cluster.sources import AllowedSources, LocalNetworks
-from mentatd.wire.service import Service
-from mentatd.wire.snapshot import Agent, View
+from mentatd.cluster.addresses import node_addresses, rank_hosts
+from mentatd.cluster.sources import AllowedSources, LocalNetworks, parse_address
+from mentatd.wire.service import PortService, Service, base_url
+from mentatd.wire.snapshot import Agent, GroupView, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Group:
     daemon: str
     """Whose view won."""
     trusted: bool
+    """Of the view that won."""
     agents: tuple[Agent, ...]
     """The winning view's agents, dead ones too."""
     agents_alive: int
@@ -51,7 +54,9 @@ class Group:
     candidates: tuple[str, ...]
     """Base URLs to probe, best first. Empty: none announced, or no address passes ALLOWED_SOURCES."""
     mcp: Service | None
+    """The status server's endpoint: that of the lexically first living agent that announces one."""
     mcp_candidates: tuple[str, ...]
+    """Like `candidates`."""
 
 
 def merge(
@@ -62,8 +67,103 @@ def merge(
     local: LocalNetworks,
     sources: AllowedSources,
 ) -> dict[str, Group]:
-    """Merge the views that are not older than `stale_after` seconds, one entry per group name, ordered by name.
+    """Merge the views that are not older than `stale_after` seconds into one entry per name, ordered by name.
 
     Two daemons disagree: more running actors wins, then more living agents, then the lower address.
     """
-    raise NotImplementedError
+    fresh = sorted(
+        (seen for seen in views.values() if now - seen.at <= stale_after),
+        key=lambda seen: _address_order(seen.daemon),
+    )
+    winners = _winners(fresh)
+    hosts = _Hosts(node_addresses(seen.view for seen in fresh), local, sources)
+    return {name: _group(name, *winners[name], hosts) for name in sorted(winners)}
+
+
+def _address_order(daemon: str) -> tuple[int, int, int, str]:
+    """Sorts literal addresses by number (IPv4 before IPv6) and then port; names come after, by text."""
+    host, _, port = daemon.rpartition(":")
+    address = parse_address(host.strip("[]"))
+    if address is None or not port.isdecimal():
+        return (7, 0, 0, daemon)
+    return (address.version, int(address), int(port), daemon)
+
+
+def _winners(fresh: Iterable[SeenView]) -> dict[str, tuple[SeenView, GroupView]]:
+    """The view that wins each group; `fresh` is in the order that decides a tie."""
+    best: dict[str, tuple[int, int]] = {}
+    winners: dict[str, tuple[SeenView, GroupView]] = {}
+    for seen in fresh:
+        for name, view in seen.view.groups.items():
+            rank = (_running(view), _alive(view))
+            if name not in best or rank > best[name]:
+                best[name] = rank
+                winners[name] = (seen, view)
+    return winners
+
+
+def _running(view: GroupView) -> int:
+    return [actor.state for actor in view.actors].count("running")
+
+
+def _alive(view: GroupView) -> int:
+    return [agent.alive for agent in view.agents].count(True)
+
+
+class _Hosts:
+    """The hosts to try for an agent, ranked once for each node in one merge."""
+
+    def __init__(
+        self, nodes: Mapping[str, tuple[str, ...]], local: LocalNetworks, sources: AllowedSources
+    ) -> None:
+        self._nodes = nodes
+        self._local = local
+        self._sources = sources
+        self._ranked: dict[str, tuple[str, ...]] = {}
+
+    def of(self, node_ip: str) -> tuple[str, ...]:
+        """An agent whose node nobody describes falls back to its own `node_ip`."""
+        ranked = self._ranked.get(node_ip)
+        if ranked is None:
+            address = parse_address(node_ip)
+            addrs = () if address is None else self._nodes.get(str(address), (str(address),))
+            ranked = rank_hosts(addrs, local=self._local, sources=self._sources)
+            self._ranked[node_ip] = ranked
+        return ranked
+
+
+def _group(name: str, seen: SeenView, view: GroupView, hosts: _Hosts) -> Group:
+    openai_agent, openai = _announced(view, "openai")
+    mcp_agent, mcp = _announced(view, "mcp")
+    return Group(
+        name=name,
+        daemon=seen.daemon,
+        trusted=seen.trusted,
+        agents=view.agents,
+        agents_alive=_alive(view),
+        actors_running=_running(view),
+        actors=len(view.actors),
+        gpus=sum(agent.gpus for agent in view.agents if agent.alive),
+        openai=openai,
+        openai_agent=openai_agent.id if openai_agent else "",
+        openai_note=openai_agent.notes.get("openai") if openai_agent else None,
+        provider=openai_agent.provider if openai_agent else "",
+        candidates=_candidates(openai_agent, openai, hosts),
+        mcp=mcp,
+        mcp_candidates=_candidates(mcp_agent, mcp, hosts),
+    )
+
+
+def _announced(view: GroupView, service: str) -> tuple[Agent, Service] | tuple[None, None]:
+    agents = (agent for agent in view.agents if agent.alive and service in agent.services)
+    first = min(agents, key=attrgetter("id"), default=None)
+    return (None, None) if first is None else (first, first.services[service])
+
+
+def _candidates(agent: Agent | None, service: Service | None, hosts: _Hosts) -> tuple[str, ...]:
+    """A URL is its own single candidate, used as written; a port has one for each host to try."""
+    if agent is None or service is None:
+        return ()
+    if isinstance(service, PortService):
+        return tuple(base_url(service, host) for host in hosts.of(agent.node_ip))
+    return (service.url,)

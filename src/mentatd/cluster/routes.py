@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from mentatd.cluster.admission import ModelEntry, Probe
+from mentatd.cluster.admission import STALE, Probe, why_not
 from mentatd.cluster.groups import Group
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One base URL, taken apart once so that a request only joins its path to it."""
-
-    url: str
-    """The base as announced or derived, without a trailing slash."""
-    host: str
-    port: int
-    tls: bool
-    authority: bytes
-    """For the Host field: `10.0.0.2:8000`, the port left out where it is the scheme's own."""
-    prefix: bytes
-    """What a target under `/v1` joins to: the base's path without its `/v1`, so `prefix + b"/v1/x"`; for a base
-    that does not end in `/v1` see `whole`."""
-    whole: bytes | None
-    """None where the base's path ends in `/v1`. Else the base's whole path: `/v1/x` joins as `whole + b"/x"`, any
-    other path as `whole + path`."""
+from mentatd.cluster.targets import Target, parse_target
+from mentatd.wire.openai import ModelEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +31,9 @@ class GroupState:
     group: Group
     probe: Probe | None
     why_not: str | None
-    """As of `RouteTable.at`; `routes.verdict` re-judges it for a later moment."""
+    """As of `RouteTable.at`; `verdict` re-judges it for a later moment."""
     route: Route | None
+    """None when not admitted."""
     names: tuple[str, ...]
     """Model names that it serves, or served before it stopped being admitted."""
 
@@ -67,7 +51,8 @@ class RouteTable:
     entries: Mapping[str, ModelEntry]
     """The listing's entry for each routable model: the first group's, by name."""
     held: Mapping[str, tuple[str, ...]]
-    """Names that are a group's though it is not admitted (model names that it served, its own name) to the groups."""
+    """Names that are a group's though it is not admitted (model names that it served, its own name) to the
+    groups, ordered by name."""
 
 
 EMPTY = RouteTable(at=0.0, groups={}, models={}, entries={}, held={})
@@ -81,16 +66,136 @@ def build(
     now: float,
     fresh_s: float,
 ) -> RouteTable:
-    """Build the next table. Reuses every `GroupState` of `previous` whose group and probe are the same objects and
-    whose verdict still holds, so that a rebuild costs by what changed."""
-    raise NotImplementedError
+    """Build the next table; `groups` are ordered by name, as `merge` returns them.
+
+    Every `GroupState` of `previous` whose group is equal, whose probe is the same object and whose verdict
+    still holds is used again.
+    """
+    states = {
+        name: _state(group, probes.get(name), previous.groups.get(name), now=now, fresh_s=fresh_s)
+        for name, group in groups.items()
+    }
+    models: dict[str, tuple[Route, ...]] = {}
+    entries: dict[str, ModelEntry] = {}
+    held: dict[str, tuple[str, ...]] = {}
+    for name, state in states.items():
+        if state.route is None:
+            for held_name in dict.fromkeys((*state.names, name)):
+                held[held_name] = (*held.get(held_name, ()), name)
+        elif state.probe is not None:
+            for entry in state.probe.models:
+                others = models.get(entry.id, ())
+                if not others or others[-1] is not state.route:
+                    models[entry.id] = (*others, state.route)
+                    entries.setdefault(entry.id, entry)
+    return RouteTable(at=now, groups=states, models=models, entries=entries, held=held)
 
 
-def verdict(state: GroupState, *, now: float, fresh_s: float) -> str | None:
-    """`why_not` of this group at `now`, which may be later than the table."""
-    raise NotImplementedError
+def _state(
+    group: Group, probe: Probe | None, before: GroupState | None, *, now: float, fresh_s: float
+) -> GroupState:
+    reason = why_not(group, probe, now=now, fresh_s=fresh_s)
+    if before is not None and before.probe is probe and before.why_not == reason and before.group == group:
+        return before
+    route = None
+    if reason is None and probe is not None and probe.url is not None:
+        try:
+            route = _route(group, probe.url, fresh_until=probe.at + fresh_s)
+        except ValueError as error:
+            reason = f"endpoint probe failed: {error}"
+    listed = tuple(entry.id for entry in probe.models) if probe is not None else ()
+    names = listed or (before.names if before is not None else ())
+    return GroupState(group=group, probe=probe, why_not=reason, route=route, names=names)
 
 
-def parse_target(url: str) -> Target:
-    """Take a base URL apart. Raises ValueError for what is not an http or https URL with a host."""
-    raise NotImplementedError
+def _route(group: Group, in_use: str, *, fresh_until: float) -> Route:
+    """Raises ValueError where a candidate is no base URL."""
+    others = (candidate for candidate in group.candidates if candidate != in_use)
+    return Route(
+        group=group.name,
+        targets=tuple(parse_target(url) for url in (in_use, *others)),
+        fresh_until=fresh_until,
+        provider=group.provider,
+        trusted=group.trusted,
+    )
+
+
+def verdict(state: GroupState, *, now: float) -> str | None:
+    """`why_not` of this group at `now`, which may be later than the table: until the next table, the only
+    thing that can happen to a group is that its probe result goes stale."""
+    if state.route is None:
+        return state.why_not
+    return STALE if now > state.route.fresh_until else None
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdmitted:
+    """The name is that of a group, or of a model, which cannot be served now: 503."""
+
+    reasons: Mapping[str, str]
+    """Each group that the name belongs to, ordered by name, to why it is not admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing serves the name: 404."""
+
+    available: tuple[str, ...]
+    """The model names that route now, sorted."""
+    not_ready: Mapping[str, str]
+    """Each group that is not admitted, ordered by name, to the reason."""
+
+
+def lookup(
+    table: RouteTable, model: str, *, now: float, load: Callable[[str], int]
+) -> Route | NotAdmitted | Unknown:
+    """Where a request for `model` goes.
+
+    Several groups serve it: the one with the fewest requests in flight (`load` of its name), ties to the
+    first by name. A route whose probe result went stale since the table was built is passed over.
+    """
+    routes = table.models.get(model, ())
+    if len(routes) == 1 and now <= routes[0].fresh_until:
+        return routes[0]
+    fresh = [route for route in routes if now <= route.fresh_until]
+    if fresh:
+        return min(fresh, key=lambda route: load(route.group))
+    owners = {model, *(route.group for route in routes), *table.held.get(model, ())}
+    reasons = _reasons(table, sorted(owners), now)
+    if reasons:
+        return NotAdmitted(reasons)
+    available = sorted(name for name, serving in table.models.items() if _first_fresh(serving, now))
+    return Unknown(tuple(available), _reasons(table, table.groups, now))
+
+
+def listing(table: RouteTable, *, now: float) -> tuple[ModelEntry, ...]:
+    """The entry of each model that routes at `now`, in the order of the groups and their engines' lists."""
+    entries: list[ModelEntry] = []
+    for name, routes in table.models.items():
+        route = _first_fresh(routes, now)
+        if route is routes[0]:
+            entries.append(table.entries[name])
+        elif route is not None:
+            entries.extend(_entry(table.groups[route.group], name))
+    return tuple(entries)
+
+
+def _first_fresh(routes: tuple[Route, ...], now: float) -> Route | None:
+    return next((route for route in routes if now <= route.fresh_until), None)
+
+
+def _entry(state: GroupState, model: str) -> Iterable[ModelEntry]:
+    """The group's own entry for `model`, the first where its engine lists it twice."""
+    models = () if state.probe is None else state.probe.models
+    return [entry for entry in models if entry.id == model][:1]
+
+
+def _reasons(table: RouteTable, names: Iterable[str], now: float) -> dict[str, str]:
+    """Of these names, the groups that are not admitted at `now`, and why."""
+    reasons = {}
+    for name in names:
+        state = table.groups.get(name)
+        reason = None if state is None else verdict(state, now=now)
+        if reason is not None:
+            reasons[name] = reason
+    return reasons

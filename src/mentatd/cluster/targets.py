@@ -1,0 +1,77 @@
+"""A base URL taken apart once, so that a request only joins its path (design.md "Rules of forwarding")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mentatd.cluster.sources import parse_address
+
+_BASE = re.compile(
+    r"(?P<scheme>https?)://"
+    r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))"
+    r"(?::(?P<port>[0-9]{0,5}))?"
+    r"(?P<path>/[!-~]*)?",
+    re.IGNORECASE | re.ASCII,
+)
+_SCHEME_PORT = {"http": 80, "https": 443}
+_UNDER_V1 = (b"/v1/", b"/v1?")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One base URL, ready for requests."""
+
+    url: str
+    """The base as announced or derived, without a trailing slash."""
+    host: str
+    """A name or a literal address, without brackets."""
+    port: int
+    tls: bool
+    authority: bytes
+    """For the Host field: `10.0.0.2:8000`, the port left out where it is the scheme's own."""
+    prefix: bytes
+    """The base's path without its `/v1`; empty where `whole` is set."""
+    whole: bytes | None
+    """None where the base's path ends in `/v1`, else the base's whole path."""
+
+    def join(self, target: bytes) -> bytes:
+        """The request target to send for `target`, an origin-form target with its query.
+
+        A base that ends in `/v1` takes `/v1/x` as it is, and everything else beside that `/v1`. Any other
+        base stands for `/v1` itself: both `/v1/x` and `/x` become `x` below it.
+        """
+        if self.whole is None:
+            return self.prefix + target
+        if not target.startswith(_UNDER_V1) and target != b"/v1":
+            return self.whole + target
+        below = target[3:]
+        return self.whole + below if below.startswith(b"/") else (self.whole or b"/") + below
+
+
+def parse_target(url: str) -> Target:
+    """Take a base URL apart. Raises ValueError for what is no http or https URL of host, port and path."""
+    match = _BASE.fullmatch(url)
+    path = (match["path"] or "").rstrip("/") if match else ""
+    if match is None or "?" in path or "#" in path:
+        raise ValueError(f"{url[:500]!r} is no http:// or https:// base URL")
+    scheme = match["scheme"].lower()
+    host = (match["v6"] or match["name"]).lower()
+    if match["v6"] and parse_address(host) is None:
+        raise ValueError(f"{url[:500]!r} has no valid IPv6 address")
+    port = int(match["port"] or _SCHEME_PORT[scheme])
+    if not 0 < port < 65536:
+        raise ValueError(f"{url[:500]!r} has no valid port")
+    authority = f"[{host}]" if match["v6"] else host
+    if port != _SCHEME_PORT[scheme]:
+        authority += f":{port}"
+    under_v1 = path.endswith("/v1")
+    return Target(
+        url=url.rstrip("/"),
+        host=host,
+        port=port,
+        tls=scheme == "https",
+        authority=authority.encode(),
+        prefix=path.removesuffix("/v1").encode() if under_v1 else b"",
+        whole=None if under_v1 else path.encode(),
+    )
