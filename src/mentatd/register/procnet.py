@@ -16,8 +16,8 @@ _FIELDS = 4  # sl, local_address, rem_address, st: what follows is of no use her
 def listening(tables: Iterable[str]) -> Mapping[int, tuple[str, ...]]:
     """The addresses that something listens on, by port; IPv4 first, each family in numeric order.
 
-    An IPv6 socket that is bound to a mapped address (`::ffff:10.0.0.1`) listens on the IPv4 one. A row that does
-    not read as wire.md section 5 describes it, such as the heading, is skipped.
+    An IPv6 socket that is bound to a mapped address (`::ffff:10.0.0.1`) listens on the IPv4 one. A row that
+    does not read as wire.md section 5 describes it, such as the heading, is skipped.
     """
     found: dict[int, set[IPv4Address | IPv6Address]] = {}
     for table in tables:
