@@ -1,6 +1,6 @@
-"""OpenAI's side of the wire: the `model` of a request body, an engine's model list, the error envelope.
+"""OpenAI's side of the wire: the `model` of a JSON body, an engine's model list, the error envelope.
 
-Pure: bytes to values and back. The rules are wire.md section 6's and the manual's "Request handling".
+Pure: bytes to values and back. Sources: the manual's "Request handling", wire.md section 6.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ import codecs
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from mentatd.errors import Refusal
 
 FALLBACK_LIMIT = 8 * 1024 * 1024
-"""Largest body in bytes for the parsers that build everything they read (the standard `json`, URL-encoded forms): they
-hold the event loop for some 30 ms at this size."""
+"""Largest body in bytes for a parser that builds all that it reads: it holds the event loop meanwhile."""
 
 _UTF8_STEP = 256 * 1024
-"""UTF-8 is judged in steps of this many bytes, which stay in the cache and are never all decoded at once."""
+"""UTF-8 is judged in steps of this many bytes, so that a large body is never decoded as a whole."""
 
 _SHOWN = 200
-"""A name or a parser's text is quoted to this many characters in a message."""
+"""A text from outside is quoted up to this many characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,19 @@ class Routing:
     model: str
     """Non-empty, compared exactly."""
     stream: bool
-    """It asks for a stream (`true` and nothing else does)."""
+    """It asks for a stream (`true`; a value of another type is the engine's to refuse)."""
     form: bool = False
-    """The body is a form, not JSON."""
+    """It was read as a form, not as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadBody:
     """A body that cannot be routed."""
 
+    code: str
+    """`invalid_body`, `missing_model` or `invalid_model`."""
     message: str
-    """What is wrong with it, for the client."""
+    """What is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class ModelEntry:
 
 
 class _Wanted(msgspec.Struct, gc=False):
-    """The members that routing needs, unjudged: of duplicate keys the last wins, whatever type an earlier one has."""
+    """The members that routing needs, not judged while parsing: so the last of two keys wins, whatever type the
+    first one has, as it does where engines read the body."""
 
     model: msgspec.Raw = msgspec.Raw()
     stream: msgspec.Raw = msgspec.Raw()
@@ -73,19 +76,125 @@ _decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_row = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
+_NO_OBJECT = BadBody("invalid_body", "the body is JSON, but not an object with a `model`")
+_TOO_DEEP = BadBody("invalid_body", "the JSON body is nested too deeply")
+_NO_MODEL = BadBody("missing_model", "the body has no `model`, by which every POST is routed")
+_NO_NAME = BadBody("invalid_model", "`model` must be a non-empty string")
+
 
 def find_model(body: bytes | memoryview) -> Routing | BadBody:
-    """The routing of a JSON body, as Python's `json` would read it (engines do): the last of two keys wins."""
+    """The `model` of a JSON body, read as Python's `json` reads it.
+
+    What the fast parser refuses and `json` takes (a byte order mark, NaN, lone surrogates) is read by `json`,
+    up to `FALLBACK_LIMIT` bytes.
+    """
     try:
         wanted = _decode_wanted(body)
-        if not _is_utf8(body):
-            return _find_slowly(body)
-        model = _decode_text(wanted.model) if wanted.model else None
-    except RecursionError:
-        return BadBody("the JSON body is nested too deeply")
     except msgspec.ValidationError:
-        model = None if _is_object(body) else ...
-        return BadBody("")
-    except msgspec.DecodeError:
-        return _find_slowly(body)
-    return _judge(model, wanted.stream == b"true")
+        return _NO_OBJECT
+    except msgspec.DecodeError as error:
+        return _find_slowly(body, str(error))
+    except RecursionError:
+        return _TOO_DEEP
+    if not _is_utf8(body):
+        return _find_slowly(body, "it is not UTF-8")
+    if not wanted.model:
+        return _NO_MODEL
+    try:
+        model = _decode_text(wanted.model)
+    except msgspec.ValidationError:
+        return _NO_NAME
+    return Routing(model, wanted.stream == b"true") if model else _NO_NAME
+
+
+def _find_slowly(body: bytes | memoryview, reason: str) -> Routing | BadBody:
+    if not body:
+        return BadBody("invalid_body", "the body is empty; JSON with a `model` is needed")
+    if len(body) > FALLBACK_LIMIT:
+        return BadBody("invalid_body", f"the body is not strict JSON, which over 8 MiB it must be: {reason}")
+    try:
+        # float takes what int refuses (over 4300 digits); nothing here is computed with
+        document = json.loads(bytes(body), parse_int=float)
+    except RecursionError:
+        return _TOO_DEEP
+    except ValueError as error:
+        return BadBody("invalid_body", f"the body is not JSON: {error}")
+    if not isinstance(document, dict):
+        return _NO_OBJECT
+    if "model" not in document:
+        return _NO_MODEL
+    model = document["model"]
+    if not isinstance(model, str) or not model:
+        return _NO_NAME
+    return Routing(model, document.get("stream") is True)
+
+
+def _is_utf8(body: bytes | memoryview) -> bool:
+    """Whether all of it is UTF-8: the fast parser does not look into the values that it skips."""
+    view = memoryview(body)
+    done, size = 0, len(view)
+    try:
+        while size - done > _UTF8_STEP:
+            done += codecs.utf_8_decode(view[done : done + _UTF8_STEP], "strict", False)[1]
+        codecs.utf_8_decode(view[done:], "strict", True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def read_models(body: bytes, group: str) -> tuple[ModelEntry, ...]:
+    """The models of an engine's list, in its order; the first of two with one id.
+
+    Entries without a non-empty string `id` are skipped. A list that leaves nothing serves one model, named like
+    its group. Raises ValueError, with the reason, for what is not a JSON object with a list `data`.
+    """
+    try:
+        rows = _decode_rows(_decode_listing(body).data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"not a JSON object with a list `data`: {error}") from None
+    if not _is_utf8(body):
+        raise ValueError("not a JSON object with a list `data`: not UTF-8")
+    owner = msgspec.Raw(_encode(group))
+    entries: dict[str, ModelEntry] = {}
+    for row in rows:
+        entry = _read_entry(row, owner)
+        if entry is not None:
+            entries.setdefault(entry.id, entry)
+    if not entries:
+        own = _encode({"id": group, "object": "model", "owned_by": group})
+        return (ModelEntry(group, own),)
+    return tuple(entries.values())
+
+
+def _read_entry(row: msgspec.Raw, owner: msgspec.Raw) -> ModelEntry | None:
+    try:
+        fields = _decode_row(row)
+        name = _decode_text(fields["id"])
+    except (msgspec.ValidationError, KeyError):
+        return None
+    fields["owned_by"] = owner
+    return ModelEntry(name, _encode(fields)) if name else None
+
+
+def render_listing(entries: Iterable[ModelEntry]) -> bytes:
+    """The document of `GET /v1/models`."""
+    return b'{"object":"list","data":[' + b",".join(entry.json for entry in entries) + b"]}"
+
+
+def render_refusal(refusal: Refusal) -> bytes:
+    """OpenAI's error envelope, with the refusal's extra members beside `error`."""
+    error = {
+        "message": refusal.message,
+        "type": refusal.type,
+        "param": refusal.param,
+        "code": refusal.code,
+    }
+    document: dict[str, Any] = {"error": error, **dict(refusal.extra)}
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    # only a lone surrogate has no UTF-8, and its backslash form is JSON's own escape
+    return text.encode("utf-8", "backslashreplace")
+
+
+def shown(name: str) -> str:
+    """A name from outside as a message quotes it: cut at 200 characters."""
+    return name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
