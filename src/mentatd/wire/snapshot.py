@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mentatd.wire.service import Service
+from mentatd.errors import WireError
+from mentatd.wire.fields import Fields, Problem, Report, decode_object, kind
+from mentatd.wire.service import Service, read_services
+from mentatd.wire.version import Generation, is_spoken
 
-ActorState = Literal["spawning", "running", "dead"]
+__all__ = ["Actor", "ActorState", "Agent", "GroupView", "Peer", "Problem", "Reading", "View", "read_snapshot"]
+
+ActorState = Literal["spawning", "running", "dead", "other"]
+"""`other` is any further word: a minor version of the protocol may add one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,7 @@ class Agent:
     node_id: str
     container: str
     alive: bool
-    """False announces nothing."""
+    """False announces nothing. Only a daemon that says so makes it false."""
     degraded: bool
     gpus: int
     """GPUs that it offers (A: `gpus`, B: the length of `machine.gpus`)."""
@@ -42,7 +48,7 @@ class Actor:
     node_id: str
     state: ActorState
     reason: str
-    """Why it is dead, else empty."""
+    """Why it is `dead`; the daemon's own word for `other`; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Peer:
 class View:
     """Everything that one daemon reports at one time."""
 
-    generation: Literal["A", "B"]
+    generation: Generation
     node_id: str
     node_ip: str
     hostname: str
@@ -83,15 +89,6 @@ class View:
     peers: tuple[Peer, ...]
     """Ordered by node_id."""
     groups: Mapping[str, GroupView]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One part of a document that could not be understood and was left out."""
-
-    path: str
-    """Where, such as `groups.glm.agents[3].services_ports.openai.port`."""
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,80 @@ class Reading:
 def read_snapshot(raw: bytes) -> Reading:
     """Read a `/status` document of either generation.
 
-    One bad row is left out and reported; absent optional fields read as empty.
+    One bad row is left out and reported; absent optional fields read as empty. Tables are taken as arrays or
+    as objects in both generations; of two rows with one id the last wins.
     Raises WireError when it is no JSON object, or its `proto` major is neither 0 nor 1.
     """
-    raise NotImplementedError
+    document = decode_object(raw)
+    proto = document.get("proto")
+    if proto is not None and not is_spoken(proto):
+        said = proto[:20] if isinstance(proto, str) else kind(proto)
+        raise WireError(f"its proto is {said!r}; majors 0 and 1 are understood")
+    report = Report()
+    fields = Fields(document, report)
+    peers = fields.rows("peers", "node_id")
+    groups = fields.rows("groups", "name")
+    view = View(
+        generation="A" if proto is None else "B",
+        node_id=fields.text("node_id"),
+        node_ip=fields.text("node_ip"),
+        hostname=fields.text("hostname"),
+        addrs=fields.texts("addrs"),
+        peers=tuple(_read_peer(node_id, peers[node_id]) for node_id in sorted(peers)),
+        groups={name: _read_group(groups[name]) for name in sorted(groups)},
+    )
+    return Reading(view=view, problems=report.problems())
+
+
+def _read_peer(node_id: str, row: Fields) -> Peer:
+    return Peer(
+        node_id=node_id,
+        node_ip=row.text("node_ip"),
+        link_ip=row.text("link_ip"),
+        addrs=row.texts("addrs"),
+        http_port=row.integer("http_port", high=65535),
+        alive=row.flag("alive", absent=True),
+        stale=row.flag("stale"),
+    )
+
+
+def _read_group(row: Fields) -> GroupView:
+    agents = row.rows("agents", "id")
+    actors = row.rows("actors", "id")
+    return GroupView(
+        agents=tuple(_read_agent(id_, agents[id_]) for id_ in sorted(agents)),
+        actors=tuple(_read_actor(id_, actors[id_]) for id_ in sorted(actors)),
+    )
+
+
+def _read_agent(id_: str, row: Fields) -> Agent:
+    announced = read_services(row)
+    return Agent(
+        id=id_,
+        node_ip=row.text("node_ip"),
+        node_id=row.text("node_id"),
+        container=row.text("container"),
+        alive=row.flag("alive", absent=True),
+        degraded=row.flag("degraded"),
+        gpus=(row.child("machine") if "machine" in row else row).count("gpus"),
+        provider=announced.provider,
+        services=announced.services,
+        notes=announced.notes,
+    )
+
+
+def _read_actor(id_: str, row: Fields) -> Actor:
+    state, reason = _read_state(row.text("state"), row.text("reason"))
+    return Actor(id=id_, name=row.text("name"), node_id=row.text("node_id"), state=state, reason=reason)
+
+
+def _read_state(text: str, reason: str) -> tuple[ActorState, str]:
+    """Generation A puts the reason of a death in brackets behind the word, B into a field of its own."""
+    match text:
+        case "spawning" | "running":
+            return text, ""
+        case "dead":
+            return "dead", reason
+        case _ if text.startswith("dead (") and text.endswith(")"):
+            return "dead", reason or text[len("dead (") : -1]
+    return "other", text

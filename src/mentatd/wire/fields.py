@@ -1,0 +1,281 @@
+"""Typed reads from JSON of any shape: what is wrong is reported by its path and reads as empty.
+
+An absent field and a null read as empty without a word. A field of a wrong type, or out of range, reads as
+empty too and is reported. A row that is no object, or has no id, is left out and reported; nothing else of
+the document is affected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import msgspec
+
+from mentatd.errors import WireError
+
+FALLBACK_LIMIT = 8 * 1024 * 1024
+"""Bytes up to which what `msgspec` refuses is tried with the standard `json`, several times slower."""
+
+PROBLEM_LIMIT = 100
+"""Problems kept of one document; the rest are only counted."""
+
+BIGGEST = 2**63 - 1
+"""The largest whole number that the wire's counters can hold."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_@:-]{1,80}", re.ASCII)
+_LONGEST_INT = 20
+"""Digits; a longer whole number is over `BIGGEST` whatever it is, and Python's own conversion has a limit."""
+
+_Path: TypeAlias = "tuple[_Path, str | int] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One part of a document that could not be understood and was left out."""
+
+    path: str
+    """Where, such as `groups.glm.agents[3].services_ports.openai.port`."""
+    message: str
+
+
+class Report:
+    """The problems of one document, bounded."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+        self._more = 0
+
+    def add(self, path: str, message: str) -> None:
+        """Note one problem; past the limit it is only counted."""
+        if len(self._found) < PROBLEM_LIMIT:
+            self._found.append(Problem(path, message))
+        else:
+            self._more += 1
+
+    def problems(self) -> tuple[Problem, ...]:
+        """All that was found, the last one telling how many more there were."""
+        rest = (Problem("", f"{self._more} more problems"),) if self._more else ()
+        return (*self._found, *rest)
+
+
+class Fields:
+    """One JSON object of a document, read field by field."""
+
+    __slots__ = ("_path", "_raw", "_report")
+
+    def __init__(self, raw: dict[str, Any], report: Report, path: _Path = None) -> None:
+        self._raw = raw
+        self._report = report
+        self._path = path
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the field is there and not null."""
+        return self._raw.get(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the fields, without those that cannot be text elsewhere."""
+        for key in self._raw:
+            if is_text(key):
+                yield key
+            else:
+                self.report(key, "the name is not valid text")
+
+    def peek(self, key: str) -> Any:
+        """The raw value, None when absent."""
+        return self._raw.get(key)
+
+    def report(self, key: str, message: str) -> None:
+        """Note that the field `key` is wrong."""
+        self._report.add(_render((self._path, key)), message)
+
+    def text(self, key: str) -> str:
+        value = self._raw.get(key)
+        if value is None:
+            return ""
+        if isinstance(value, str) and is_text(value):
+            return value
+        self.report(key, f"expected text, found {kind(value)}")
+        return ""
+
+    def integer(self, key: str, *, high: int = BIGGEST) -> int:
+        """A whole number from 0 to `high`."""
+        value = self._raw.get(key)
+        if value is None:
+            return 0
+        # not isinstance: True is an int
+        if type(value) is int and 0 <= value <= high:
+            return value
+        self.report(key, f"expected a whole number from 0 to {high}, found {kind(value)}")
+        return 0
+
+    def flag(self, key: str, *, absent: bool = False) -> bool:
+        value = self._raw.get(key)
+        if value is None:
+            return absent
+        if isinstance(value, bool):
+            return value
+        self.report(key, f"expected true or false, found {kind(value)}")
+        return absent
+
+    def count(self, key: str) -> int:
+        """A number of things, given as a whole number or as the array of them."""
+        value = self._raw.get(key)
+        return len(value) if isinstance(value, list) else self.integer(key)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The non-empty texts of an array."""
+        found = []
+        for index, value in enumerate(self._array(key)):
+            if isinstance(value, str) and is_text(value):
+                found.append(value)
+            else:
+                self._report_element(key, index, f"expected text, found {kind(value)}")
+        return tuple(filter(None, found))
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """The whole numbers, from 0 up, of an array."""
+        found = []
+        for index, value in enumerate(self._array(key)):
+            if type(value) is int and 0 <= value <= BIGGEST:
+                found.append(value)
+            else:
+                self._report_element(key, index, f"expected a whole number, found {kind(value)}")
+        return tuple(found)
+
+    def child(self, key: str) -> Fields:
+        """An object inside this one; an empty one when it is absent."""
+        value = self._raw.get(key)
+        if value is not None and not isinstance(value, dict):
+            self.report(key, f"expected an object, found {kind(value)}")
+            value = None
+        return Fields(value or {}, self._report, (self._path, key))
+
+    def elements(self, key: str) -> Iterator[Fields]:
+        """The objects of an array."""
+        for index, value in enumerate(self._array(key)):
+            if (row := self._row(value, ((self._path, key), index))) is not None:
+                yield row
+
+    def rows(self, key: str, id_key: str) -> dict[str, Fields]:
+        """The rows of a table by id: an object keyed by id, or an array of rows that hold `id_key`.
+
+        Of rows with one id the last wins.
+        """
+        value = self._raw.get(key)
+        if isinstance(value, list):
+            return {id_: row for row in self.elements(key) if (id_ := row._id(id_key))}
+        table = self.child(key)
+        found = {}
+        for id_ in table:
+            row = self._row(table._raw[id_], (table._path, id_))
+            if row is not None and id_:
+                found[id_] = row
+            elif row is not None:
+                table.report(id_, "the id is empty")
+        return found
+
+    def _report_element(self, key: str, index: int, message: str) -> None:
+        self._report.add(_render(((self._path, key), index)), message)
+
+    def _id(self, key: str) -> str:
+        id_ = self.text(key)
+        if not id_ and self._raw.get(key) in (None, ""):
+            self.report(key, "the row has no id")
+        return id_
+
+    def _array(self, key: str) -> list[Any]:
+        value = self._raw.get(key)
+        if isinstance(value, list):
+            return value
+        if value is not None:
+            self.report(key, f"expected an array, found {kind(value)}")
+        return []
+
+    def _row(self, value: Any, path: _Path) -> Fields | None:
+        if isinstance(value, dict):
+            return Fields(value, self._report, path)
+        self._report.add(_render(path), f"expected an object, found {kind(value)}")
+        return None
+
+
+def decode_object(raw: bytes | bytearray) -> dict[str, Any]:
+    """The JSON object that `raw` holds, read as leniently as Python's `json` does (a BOM, NaN).
+
+    Raises WireError when there is none.
+    """
+    try:
+        value = msgspec.json.decode(raw)
+    except RecursionError:
+        raise WireError("the JSON is nested too deeply") from None
+    except msgspec.MsgspecError as error:
+        value = _decode_slowly(raw, error)
+    if not isinstance(value, dict):
+        raise WireError(f"expected a JSON object, found {kind(value)}")
+    return value
+
+
+def kind(value: object) -> str:
+    """What a JSON value is, in words for a problem's message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return "a larger number" if abs(value) > BIGGEST else f"{value}"
+        case float():
+            return f"{value}"
+        case str():
+            return "text" if is_text(value) else "text with a lone surrogate"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def is_text(value: str) -> bool:
+    """Whether `value` can be written as UTF-8 again: JSON's escapes can hold half of a surrogate pair."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """For `json.loads(parse_constant=…)` where NaN and the infinities are no values."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def _decode_slowly(raw: bytes | bytearray, refusal: Exception) -> Any:
+    if len(raw) > FALLBACK_LIMIT:
+        raise WireError(f"not JSON: {refusal}") from refusal
+    try:
+        return json.loads(raw.decode("utf-8-sig"), parse_int=_parse_int)
+    except RecursionError:
+        raise WireError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise WireError(f"not JSON: {error}") from None
+
+
+def _parse_int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_INT else float(digits)
+
+
+def _render(path: _Path) -> str:
+    parts: list[str] = []
+    while path is not None:
+        path, key = path
+        if isinstance(key, int):
+            parts.append(f"[{key}]")
+        elif _PLAIN_KEY.fullmatch(key):
+            parts.append(f".{key}")
+        else:
+            parts.append(f"[{json.dumps(key[:80])}]")
+    return "".join(reversed(parts)).removeprefix(".")
