@@ -1,0 +1,120 @@
+"""Forms that carry a `model`: multipart/form-data (RFC 7578) and application/x-www-form-urlencoded.
+
+Pure, and without a copy of the body: it may be a view of 128 MiB. Where a form has two fields of one name the
+last one counts, as it does for `form["model"]` in Starlette, which Python engines are built on.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from mentatd.wire.openai import FALLBACK_LIMIT, BadBody, Routing, find_model
+
+_MULTIPART = b"multipart/form-data"
+_URLENCODED = b"application/x-www-form-urlencoded"
+
+_PARTS_LIMIT = 2000
+"""Parts of one form: what Starlette takes, 1000 fields and 1000 files."""
+
+_HEAD_LIMIT = 16 * 1024
+"""Bytes of one part's head."""
+
+_VALUE_LIMIT = 64 * 1024
+"""Bytes of a field that is read."""
+
+_PARAMETER = re.compile(rb';[ \t]*([^\s"=;]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^;\s"]*)', re.DOTALL)
+_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+_DISPOSITION = re.compile(rb"\r\ncontent-disposition[ \t]*:([^\r\n]*)", re.IGNORECASE)
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*[{\[]")
+
+# in a URL-encoded form any letter of a name may be written as an escape
+_MODEL = re.compile(rb"(?:\A|&)(?:m|%6[dD])(?:o|%6[fF])(?:d|%64)(?:e|%65)(?:l|%6[cC])=([^&]*)")
+
+
+def find_route(body: bytes | memoryview, content_type: bytes) -> Routing | BadBody:
+    """The routing of any body: JSON whatever its Content-Type says, or else the form that it says."""
+    if is_form(content_type) and not _JSON_START.match(body):
+        return find_form_model(body, content_type)
+    return find_model(body)
+
+
+def is_form(content_type: bytes) -> bool:
+    """Whether a Content-Type is that of a form."""
+    return _media_type(content_type) in (_MULTIPART, _URLENCODED)
+
+
+def find_form_model(body: bytes | memoryview, content_type: bytes) -> Routing | BadBody:
+    """The text field `model` of a form, wherever it stands. A part with a file name is not a text field."""
+    if _media_type(content_type) == _URLENCODED:
+        fields = _urlencoded_fields(body)
+    else:
+        fields = _multipart_fields(body, _parameters(content_type).get(b"boundary", b""))
+    if isinstance(fields, BadBody):
+        return fields
+    if b"model" not in fields:
+        return BadBody("missing_model", "the form has no text field `model`, by which every POST is routed")
+    try:
+        model = fields[b"model"].decode()
+    except UnicodeDecodeError as error:
+        return BadBody("invalid_model", f"the form's field `model` is not UTF-8: {error}")
+    if not model:
+        return BadBody("invalid_model", "the form's field `model` must not be empty")
+    return Routing(model, fields.get(b"stream", b"").lower() == b"true", form=True)
+
+
+def _media_type(content_type: bytes) -> bytes:
+    return content_type.partition(b";")[0].strip().lower()
+
+
+def _parameters(value: bytes) -> dict[bytes, bytes]:
+    """The `name=value` parameters behind the first `;`, names in lower case, quoted strings unquoted."""
+    found = {}
+    for name, text in _PARAMETER.findall(value):
+        found[name.lower()] = _ESCAPE.sub(rb"\1", text[1:-1]) if text.startswith(b'"') else text
+    return found
+
+
+def _urlencoded_fields(body: bytes | memoryview) -> dict[bytes, bytes] | BadBody:
+    if len(body) > FALLBACK_LIMIT:
+        return BadBody("invalid_body", "a URL-encoded form may not be over 8 MiB")
+    fields = {}
+    for found in _MODEL.finditer(body):
+        fields[b"model"] = found[1]
+    return {name: unquote_to_bytes(value.replace(b"+", b" ")) for name, value in fields.items()}
+
+
+def _multipart_fields(body: bytes | memoryview, boundary: bytes) -> dict[bytes, bytes] | BadBody:
+    """The text fields that routing needs. A form that is cut short has the parts that came whole."""
+    if not boundary:
+        return BadBody("invalid_body", "the Content-Type multipart/form-data names no `boundary`")
+    # RFC 2046 section 5.1.1: the line break before it belongs to the delimiter, white space may follow it
+    line = re.escape(b"--" + boundary) + rb"(?:(--)|[ \t]{0,64}\r\n)"
+    delimiter = re.compile(rb"\r\n" + line)
+    found = re.compile(line).match(body) or delimiter.search(body)
+    fields: dict[bytes, bytes] = {}
+    for _ in range(_PARTS_LIMIT):
+        if found is None or found[1]:
+            return fields
+        # led by the delimiter's line break, so that a part without a single field has a head as well
+        head = bytes(body[found.end() - 2 : found.end() + _HEAD_LIMIT])
+        length = head.find(b"\r\n\r\n")
+        if length < 0:
+            return BadBody("invalid_body", "a part of the form has no whole head within 16 KiB")
+        start = found.end() + length + 2
+        found = delimiter.search(body, start)
+        name = _text_field(head[:length])
+        if name in (b"model", b"stream") and found is not None:
+            if found.start() - start > _VALUE_LIMIT:
+                return BadBody("invalid_model", "a text field of the form is over 64 KiB")
+            fields[name] = bytes(body[start : found.start()])
+    return BadBody("invalid_body", f"the form has more than {_PARTS_LIMIT} parts")
+
+
+def _text_field(head: bytes) -> bytes | None:
+    """The name of the text field that a part's head describes; None for a file."""
+    dispositions = _DISPOSITION.findall(head)
+    parameters = _parameters(dispositions[-1]) if dispositions else {}
+    if b"filename" in parameters or b"filename*" in parameters:
+        return None
+    return parameters.get(b"name")
