@@ -1,7 +1,7 @@
 """A command's options as one table: each a flag, an environment variable, or both.
 
-The table drives the command line, its `--help`, and the table on the command's page (a test compares). What an
-option's text means is read here too, so that every command says the same of the same mistake.
+The table drives the command line, its `--help`, and the table on the command's page (a test compares).
+What an option's text means is read here too, so that every command says the same of the same mistake.
 """
 
 from __future__ import annotations
