@@ -1,41 +1,234 @@
-"""The router's settings: environment to one frozen value.  (Contract; see the module's owner.)"""
+"""The router's settings: environment to one frozen value (manual "Environment").
+
+`VARIABLES` is the one table of them: it drives the parsing, `--help` and the rows of docs/configuration.md.
+"""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from mentatd.cluster.sources import AllowedSources
+from mentatd.cluster.sources import AllowedSources, parse_address, parse_entry
+from mentatd.environment import Reader, Variable, key, seconds, whole
+
+DAEMON_PORT = 6380
+"""Of a seed that names no port."""
+
+_NAME = r"(?=.{1,253}$)([a-z0-9_-]+\.)*(?![0-9]+\.?$)[a-z0-9_-]+\.?"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything the router is told from outside. Durations in seconds, sizes in bytes."""
+    """Everything the router is told from outside. Durations in seconds."""
 
     serve_port: int
+    """0: the system chooses."""
     seeds: tuple[tuple[str, int], ...]
-    """MENTAT_DAEMONS as (host, port)."""
+    """MENTAT_DAEMONS as (host, port); IPv6 without brackets."""
     announce_port: int
     """0: no listener."""
     allowed_sources: AllowedSources
+    """Whom to listen to, and which derived addresses to send to."""
     discover_peers: bool
+    """Watch the mesh peers of watched daemons too."""
     poll_interval_s: float
+    """Between two `/status` polls of one daemon; a view older than three is stale."""
     probe_interval_s: float
+    """Between two probes of one endpoint."""
     probe_timeout_s: float
+    """For one probe of one address."""
     probe_fresh_s: float
+    """How long a probe result stays valid."""
     probe_promote_s: float
+    """Between two tries of the addresses ranked above the one in use."""
     serving_timeout_s: float
+    """For one upstream request."""
     mcp_timeout_s: float
+    """For one forwarded MCP call and one tokenize call."""
     tools_ttl_s: float
-    secret: bytes | None
+    """How long a group's `tools/list` answer is cached."""
+    secret: bytes | None = field(repr=False)
+    """Key of signed announcements, never empty; None: unsigned ones are taken."""
     universe: str
+    """The cluster's name."""
     drain_s: float
+    """How long a stopping router lets requests in flight go on."""
     client_timeout_s: float
-    """A request head must be whole within it; a body must make progress within each (CLIENT_TIMEOUT_S, 60)."""
+    """A request head must be whole within it; a body must make progress within each."""
     max_connections: int
-    """MAX_CONNECTIONS, 4096."""
+    """Clients' connections at one time."""
+    warnings: tuple[str, ...] = ()
+    """What was ignored in the environment, one sentence each, to be logged once."""
+
+
+def _port(text: str) -> int:
+    return whole(text, lowest=0, highest=65535)
+
+
+def _connections(text: str) -> int:
+    return whole(text, lowest=1, highest=1_000_000)
+
+
+def _source(entry: str) -> str:
+    parse_entry(entry)
+    return entry
+
+
+def _seed(entry: str) -> tuple[str, int]:
+    """A bare IPv6 address has no port: `fd00::1:6380` is an address."""
+    if entry.count(":") > 1 and not entry.startswith("["):
+        return _host(entry), DAEMON_PORT
+    match = re.fullmatch(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^\[\]:]+))(?::([0-9]+))?", entry)
+    if match is None:
+        raise ValueError("neither host nor host:port")
+    v6, name, port = match.groups()
+    return _host(v6 or name), DAEMON_PORT if port is None else whole(port, lowest=1, highest=65535)
+
+
+def _host(text: str) -> str:
+    """A literal address in its one text, or a name. A last label of digits is a mistyped address, no name."""
+    address = None if "%" in text else parse_address(text)
+    if address is not None:
+        return str(address)
+    if re.fullmatch(_NAME, text, re.IGNORECASE | re.ASCII):
+        return text
+    raise ValueError("neither an address nor a name")
+
+
+_PORT = "a port from 0 to 65535"
+_SECONDS = "a number of seconds above 0"
+
+SERVE_PORT = Variable("SERVE_PORT", _PORT, "6381", "HTTP port; 0: the system chooses", _port)
+MENTAT_DAEMONS = Variable(
+    "MENTAT_DAEMONS",
+    "a host or host:port",
+    "127.0.0.1:6380",
+    "daemons to watch from the start; set and empty: none",
+    _seed,
+)
+MENTAT_ANNOUNCE_PORT = Variable(
+    "MENTAT_ANNOUNCE_PORT", _PORT, "6382", "UDP port of the daemons' announcements; 0: do not listen", _port
+)
+ALLOWED_SOURCES = Variable(
+    "ALLOWED_SOURCES",
+    "an address prefix, a CIDR block or `local`",
+    "10.100.0.,192.168.1.,127.0.0.1,::1,172.",
+    "addresses to listen to, and to send to",
+    _source,
+)
+DISCOVER_PEERS = Variable(
+    "DISCOVER_PEERS", "1 or anything else", "1", "1: watch the mesh peers of every watched daemon", "1".__eq__
+)
+POLL_INTERVAL_S = Variable(
+    "POLL_INTERVAL_S", _SECONDS, "10", "between two polls of a daemon; stale after three", seconds
+)
+PROBE_INTERVAL_S = Variable("PROBE_INTERVAL_S", _SECONDS, "5", "between two probes of an endpoint", seconds)
+PROBE_TIMEOUT_S = Variable("PROBE_TIMEOUT_S", _SECONDS, "3", "for one probe of one address", seconds)
+PROBE_FRESH_S = Variable(
+    "PROBE_FRESH_S",
+    _SECONDS,
+    "three probe intervals plus one timeout",
+    "how long a probe result holds",
+    seconds,
+)
+PROBE_PROMOTE_S = Variable(
+    "PROBE_PROMOTE_S",
+    _SECONDS,
+    "six probe intervals",
+    "between two tries of better ranked addresses",
+    seconds,
+)
+SERVING_TIMEOUT_S = Variable(
+    "SERVING_TIMEOUT_S", _SECONDS, "1800", "for one request to an engine, generation included", seconds
+)
+MCP_TIMEOUT_S = Variable(
+    "MCP_TIMEOUT_S", _SECONDS, "180", "for one forwarded MCP call, or one tokenize call", seconds
+)
+TOOLS_TTL_S = Variable("TOOLS_TTL_S", _SECONDS, "60", "how long a group's MCP tool list is cached", seconds)
+MENTAT_SECRET = Variable("MENTAT_SECRET", "a key", "unset", "key that announcements must be signed with", key)
+MENTAT_SECRET_FILE = Variable("MENTAT_SECRET_FILE", "a path", "unset", "read the key from this file", str)
+MENTAT_UNIVERSE = Variable("MENTAT_UNIVERSE", "a name", "default", "name of the cluster", str)
+DRAIN_S = Variable("DRAIN_S", _SECONDS, "30", "how long requests in flight go on after SIGTERM", seconds)
+CLIENT_TIMEOUT_S = Variable(
+    "CLIENT_TIMEOUT_S", _SECONDS, "60", "for a request's head, and for each 1 KiB of its body", seconds
+)
+MAX_CONNECTIONS = Variable(
+    "MAX_CONNECTIONS", "a number above 0", "4096", "clients' connections at one time", _connections
+)
+
+VARIABLES: tuple[Variable[Any], ...] = (
+    SERVE_PORT,
+    MENTAT_DAEMONS,
+    MENTAT_ANNOUNCE_PORT,
+    ALLOWED_SOURCES,
+    DISCOVER_PEERS,
+    POLL_INTERVAL_S,
+    PROBE_INTERVAL_S,
+    PROBE_TIMEOUT_S,
+    PROBE_FRESH_S,
+    PROBE_PROMOTE_S,
+    SERVING_TIMEOUT_S,
+    MCP_TIMEOUT_S,
+    TOOLS_TTL_S,
+    MENTAT_SECRET,
+    MENTAT_SECRET_FILE,
+    MENTAT_UNIVERSE,
+    DRAIN_S,
+    CLIENT_TIMEOUT_S,
+    MAX_CONNECTIONS,
+)
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Parse the environment. Raises SettingsError for what stops the process (MENTAT_SECRET_FILE)."""
-    raise NotImplementedError
+    read = Reader(environ)
+    probe_interval_s = read.one(PROBE_INTERVAL_S)
+    probe_timeout_s = read.one(PROBE_TIMEOUT_S)
+    settings = Settings(
+        serve_port=read.one(SERVE_PORT),
+        seeds=read.many(MENTAT_DAEMONS, may_be_empty=True),
+        announce_port=read.one(MENTAT_ANNOUNCE_PORT),
+        allowed_sources=AllowedSources(read.many(ALLOWED_SOURCES)),
+        discover_peers=read.one(DISCOVER_PEERS),
+        poll_interval_s=read.one(POLL_INTERVAL_S),
+        probe_interval_s=probe_interval_s,
+        probe_timeout_s=probe_timeout_s,
+        probe_fresh_s=read.one(PROBE_FRESH_S, 3 * probe_interval_s + probe_timeout_s),
+        probe_promote_s=read.one(PROBE_PROMOTE_S, 6 * probe_interval_s),
+        serving_timeout_s=read.one(SERVING_TIMEOUT_S),
+        mcp_timeout_s=read.one(MCP_TIMEOUT_S),
+        tools_ttl_s=read.one(TOOLS_TTL_S),
+        secret=read.secret(MENTAT_SECRET, MENTAT_SECRET_FILE),
+        universe=read.one(MENTAT_UNIVERSE),
+        drain_s=read.one(DRAIN_S),
+        client_timeout_s=read.one(CLIENT_TIMEOUT_S),
+        max_connections=read.one(MAX_CONNECTIONS),
+    )
+    return replace(settings, warnings=tuple(read.warnings))
+
+
+_USAGE = """\
+usage: mentatd-serve [--version | --help]
+
+One OpenAI-compatible endpoint and one MCP endpoint for every model of a mentat cluster.
+The environment configures it; an unset or empty variable takes its [default]:
+
+"""
+
+
+def help_text() -> str:
+    """What `mentatd-serve --help` prints: every variable in one screen of 100 columns."""
+    rows = (
+        textwrap.fill(
+            f"{variable.name:<22}{variable.help} [{variable.default}]",
+            width=100,
+            initial_indent="  ",
+            subsequent_indent=" " * 24,
+            break_on_hyphens=False,
+        )
+        for variable in VARIABLES
+    )
+    return _USAGE + "\n".join(rows) + "\n"
