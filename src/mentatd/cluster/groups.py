@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 
 from mentatd.cluster.addresses import node_addresses, rank_hosts
 from mentatd.cluster.sources import AllowedSources, LocalNetworks, parse_address
@@ -77,7 +76,11 @@ def merge(
     )
     winners = _winners(fresh)
     hosts = _Hosts(node_addresses(seen.view for seen in fresh), local, sources)
-    return {name: _group(name, *winners[name], hosts) for name in sorted(winners)}
+    return {name: _group(name, winners[name], hosts) for name in sorted(winners)}
+
+
+_NAMES_LAST = 9
+"""Above every IP version."""
 
 
 def _address_order(daemon: str) -> tuple[int, int, int, str]:
@@ -85,29 +88,41 @@ def _address_order(daemon: str) -> tuple[int, int, int, str]:
     host, _, port = daemon.rpartition(":")
     address = parse_address(host.strip("[]"))
     if address is None or not port.isdecimal():
-        return (7, 0, 0, daemon)
+        return (_NAMES_LAST, 0, 0, daemon)
     return (address.version, int(address), int(port), daemon)
 
 
-def _winners(fresh: Iterable[SeenView]) -> dict[str, tuple[SeenView, GroupView]]:
-    """The view that wins each group; `fresh` is in the order that decides a tie."""
-    best: dict[str, tuple[int, int]] = {}
-    winners: dict[str, tuple[SeenView, GroupView]] = {}
+@dataclass(frozen=True, slots=True)
+class _Winner:
+    """The view of one group that wins."""
+
+    seen: SeenView
+    view: GroupView
+    strength: tuple[int, int]
+    """Actors running, agents alive."""
+
+
+def _winners(fresh: Iterable[SeenView]) -> dict[str, _Winner]:
+    """`fresh` is in the order that decides a tie."""
+    winners: dict[str, _Winner] = {}
     for seen in fresh:
         for name, view in seen.view.groups.items():
-            rank = (_running(view), _alive(view))
-            if name not in best or rank > best[name]:
-                best[name] = rank
-                winners[name] = (seen, view)
+            strength = _strength(view)
+            best = winners.get(name)
+            if best is None or strength > best.strength:
+                winners[name] = _Winner(seen, view, strength)
     return winners
 
 
-def _running(view: GroupView) -> int:
-    return [actor.state for actor in view.actors].count("running")
-
-
-def _alive(view: GroupView) -> int:
-    return [agent.alive for agent in view.agents].count(True)
+def _strength(view: GroupView) -> tuple[int, int]:
+    running = alive = 0
+    for actor in view.actors:
+        if actor.state == "running":
+            running += 1
+    for agent in view.agents:
+        if agent.alive:
+            alive += 1
+    return running, alive
 
 
 class _Hosts:
@@ -132,16 +147,18 @@ class _Hosts:
         return ranked
 
 
-def _group(name: str, seen: SeenView, view: GroupView, hosts: _Hosts) -> Group:
+def _group(name: str, winner: _Winner, hosts: _Hosts) -> Group:
+    view = winner.view
+    running, alive = winner.strength
     openai_agent, openai = _announced(view, "openai")
     mcp_agent, mcp = _announced(view, "mcp")
     return Group(
         name=name,
-        daemon=seen.daemon,
-        trusted=seen.trusted,
+        daemon=winner.seen.daemon,
+        trusted=winner.seen.trusted,
         agents=view.agents,
-        agents_alive=_alive(view),
-        actors_running=_running(view),
+        agents_alive=alive,
+        actors_running=running,
         actors=len(view.actors),
         gpus=sum(agent.gpus for agent in view.agents if agent.alive),
         openai=openai,
@@ -155,9 +172,11 @@ def _group(name: str, seen: SeenView, view: GroupView, hosts: _Hosts) -> Group:
 
 
 def _announced(view: GroupView, service: str) -> tuple[Agent, Service] | tuple[None, None]:
-    agents = (agent for agent in view.agents if agent.alive and service in agent.services)
-    first = min(agents, key=attrgetter("id"), default=None)
-    return (None, None) if first is None else (first, first.services[service])
+    """The first living agent that announces the service: a view has them ordered by id."""
+    for agent in view.agents:
+        if agent.alive and service in agent.services:
+            return agent, agent.services[service]
+    return None, None
 
 
 def _candidates(agent: Agent | None, service: Service | None, hosts: _Hosts) -> tuple[str, ...]:

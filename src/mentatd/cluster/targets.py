@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from mentatd.cluster.sources import parse_address
 
 _BASE = re.compile(
-    r"(?P<scheme>https?)://"
-    r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))"
-    r"(?::(?P<port>[0-9]{0,5}))?"
-    r"(?P<path>/[!-~]*)?",
+    r"(https?)://"
+    r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))"  # an IPv6 address, or any other host
+    r"(?::([0-9]{0,5}))?"
+    r"(/[!\"$->@-~]*)?",  # visible ASCII; no query, no fragment
     re.IGNORECASE | re.ASCII,
 )
 _SCHEME_PORT = {"http": 80, "https": 443}
 _UNDER_V1 = (b"/v1/", b"/v1?")
+
+_SHOWN = 200
+"""A URL is quoted to this many characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +55,26 @@ class Target:
 def parse_target(url: str) -> Target:
     """Take a base URL apart. Raises ValueError for what is no http or https URL of host, port and path."""
     match = _BASE.fullmatch(url)
-    path = (match["path"] or "").rstrip("/") if match else ""
-    if match is None or "?" in path or "#" in path:
-        raise ValueError(f"{url[:500]!r} is no http:// or https:// base URL")
-    scheme = match["scheme"].lower()
-    host = (match["v6"] or match["name"]).lower()
-    if match["v6"] and parse_address(host) is None:
-        raise ValueError(f"{url[:500]!r} has no valid IPv6 address")
-    port = int(match["port"] or _SCHEME_PORT[scheme])
+    if match is None:
+        raise ValueError(f"{url[:_SHOWN]!r} is no http:// or https:// base URL")
+    scheme, v6, name, port_text, path = match.groups("")
+    own_port = _SCHEME_PORT[scheme.lower()]
+    port = int(port_text or own_port)
     if not 0 < port < 65536:
-        raise ValueError(f"{url[:500]!r} has no valid port")
-    authority = f"[{host}]" if match["v6"] else host
-    if port != _SCHEME_PORT[scheme]:
+        raise ValueError(f"{url[:_SHOWN]!r} has no valid port")
+    if v6 and parse_address(v6) is None:
+        raise ValueError(f"{url[:_SHOWN]!r} has no valid IPv6 address")
+    path = path.rstrip("/")
+    host = (v6 or name).lower()
+    authority = f"[{host}]" if v6 else host
+    if port != own_port:
         authority += f":{port}"
     under_v1 = path.endswith("/v1")
     return Target(
         url=url.rstrip("/"),
         host=host,
         port=port,
-        tls=scheme == "https",
+        tls=own_port == _SCHEME_PORT["https"],
         authority=authority.encode(),
         prefix=path.removesuffix("/v1").encode() if under_v1 else b"",
         whole=None if under_v1 else path.encode(),
