@@ -9,27 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
-import msgspec
-
-from mentatd.errors import WireError
-
-FALLBACK_LIMIT = 8 * 1024 * 1024
-"""Bytes up to which what `msgspec` refuses is tried with the standard `json`, several times slower."""
+from mentatd.wire.rawjson import BIGGEST, is_text, kind
 
 PROBLEM_LIMIT = 100
 """Problems kept of one document; the rest are only counted."""
 
-BIGGEST = 2**63 - 1
-"""The largest whole number that the wire's counters can hold."""
-
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_@:-]{1,80}", re.ASCII)
-_LONGEST_INT = 20
-"""Digits; a longer whole number is over `BIGGEST` whatever it is, and Python's own conversion has a limit."""
-
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
 
 
@@ -67,9 +56,10 @@ class Fields:
 
     __slots__ = ("_path", "_raw", "_report")
 
-    def __init__(self, raw: dict[str, Any], report: Report, path: _Path = None) -> None:
+    def __init__(self, raw: Mapping[str, Any], report: Report | None = None, path: _Path = None) -> None:
+        """Of the whole document, or (inside this module) of a part of it, which shares its report."""
         self._raw = raw
-        self._report = report
+        self._report = Report() if report is None else report
         self._path = path
 
     def __contains__(self, key: str) -> bool:
@@ -88,6 +78,10 @@ class Fields:
         """The raw value, None when absent."""
         return self._raw.get(key)
 
+    def problems(self) -> tuple[Problem, ...]:
+        """What was found wrong so far in the whole document, in the order in which it was read."""
+        return self._report.problems()
+
     def report(self, key: str, message: str) -> None:
         """Note that the field `key` is wrong."""
         self._report.add(_render((self._path, key)), message)
@@ -101,6 +95,13 @@ class Fields:
         self.report(key, f"expected text, found {kind(value)}")
         return ""
 
+    def required_text(self, key: str) -> str:
+        """A text that may not be empty; it is, and that is reported, when there is none."""
+        text = self.text(key)
+        if not text and self._raw.get(key) in (None, ""):
+            self.report(key, "expected text, found nothing")
+        return text
+
     def integer(self, key: str, *, high: int = BIGGEST) -> int:
         """A whole number from 0 to `high`."""
         value = self._raw.get(key)
@@ -111,6 +112,12 @@ class Fields:
             return value
         self.report(key, f"expected a whole number from 0 to {high}, found {kind(value)}")
         return 0
+
+    def required_integer(self, key: str) -> int:
+        """A whole number from 0 that must be there; 0, and that is reported, when it is not."""
+        if key not in self:
+            self.report(key, "expected a whole number, found nothing")
+        return self.integer(key)
 
     def flag(self, key: str, *, absent: bool = False) -> bool:
         value = self._raw.get(key)
@@ -154,6 +161,15 @@ class Fields:
             value = None
         return Fields(value or {}, self._report, (self._path, key))
 
+    def json(self, key: str) -> bytes:
+        """An object inside this one, as the JSON of it that Python's `json` reads."""
+        child = self.child(key)
+        try:
+            return json.dumps(child._raw).encode()
+        except RecursionError:
+            self.report(key, "nested too deeply")
+            return b"{}"
+
     def elements(self, key: str) -> Iterator[Fields]:
         """The objects of an array."""
         for index, value in enumerate(self._array(key)):
@@ -167,7 +183,7 @@ class Fields:
         """
         value = self._raw.get(key)
         if isinstance(value, list):
-            return {id_: row for row in self.elements(key) if (id_ := row._id(id_key))}
+            return {id_: row for row in self.elements(key) if (id_ := row.required_text(id_key))}
         table = self.child(key)
         found = {}
         for id_ in table:
@@ -175,17 +191,11 @@ class Fields:
             if row is not None and id_:
                 found[id_] = row
             elif row is not None:
-                table.report(id_, "the id is empty")
+                table.report(id_, "expected an id, found nothing")
         return found
 
     def _report_element(self, key: str, index: int, message: str) -> None:
         self._report.add(_render(((self._path, key), index)), message)
-
-    def _id(self, key: str) -> str:
-        id_ = self.text(key)
-        if not id_ and self._raw.get(key) in (None, ""):
-            self.report(key, "the row has no id")
-        return id_
 
     def _array(self, key: str) -> list[Any]:
         value = self._raw.get(key)
@@ -200,72 +210,6 @@ class Fields:
             return Fields(value, self._report, path)
         self._report.add(_render(path), f"expected an object, found {kind(value)}")
         return None
-
-
-def decode_object(raw: bytes | bytearray) -> dict[str, Any]:
-    """The JSON object that `raw` holds, read as leniently as Python's `json` does (a BOM, NaN).
-
-    Raises WireError when there is none.
-    """
-    try:
-        value = msgspec.json.decode(raw)
-    except RecursionError:
-        raise WireError("the JSON is nested too deeply") from None
-    except msgspec.MsgspecError as error:
-        value = _decode_slowly(raw, error)
-    if not isinstance(value, dict):
-        raise WireError(f"expected a JSON object, found {kind(value)}")
-    return value
-
-
-def kind(value: object) -> str:
-    """What a JSON value is, in words for a problem's message."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return "a larger number" if abs(value) > BIGGEST else f"{value}"
-        case float():
-            return f"{value}"
-        case str():
-            return "text" if is_text(value) else "text with a lone surrogate"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
-
-
-def is_text(value: str) -> bool:
-    """Whether `value` can be written as UTF-8 again: JSON's escapes can hold half of a surrogate pair."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def refuse_constant(name: str) -> NoReturn:
-    """For `json.loads(parse_constant=…)` where NaN and the infinities are no values."""
-    raise ValueError(f"{name} is not JSON")
-
-
-def _decode_slowly(raw: bytes | bytearray, refusal: Exception) -> Any:
-    if len(raw) > FALLBACK_LIMIT:
-        raise WireError(f"not JSON: {refusal}") from refusal
-    try:
-        return json.loads(raw.decode("utf-8-sig"), parse_int=_parse_int)
-    except RecursionError:
-        raise WireError("the JSON is nested too deeply") from None
-    except ValueError as error:
-        raise WireError(f"not JSON: {error}") from None
-
-
-def _parse_int(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _LONGEST_INT else float(digits)
 
 
 def _render(path: _Path) -> str:

@@ -7,14 +7,20 @@ that a peer announced.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from mentatd.errors import WireError
+from mentatd.wire.rawjson import decode_object
 
 LIMIT = 256 * 1024 * 1024
 """The longest header and the longest payload that the protocol allows, in bytes."""
+
+_LENGTHS = struct.Struct("<II")
 
 
 class FrameError(WireError):
@@ -43,7 +49,11 @@ class Frame:
 
 def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
     """One frame's bytes. Raises FrameTooLarge when the header or the payload is over 256 MiB."""
-    raise NotImplementedError
+    head = msgspec.json.encode(header)
+    for what, length in (("header", len(head)), ("payload", len(payload))):
+        if length > LIMIT:
+            raise FrameTooLarge(f"a {what} of {length} bytes; at most {LIMIT} can be sent")
+    return b"".join((_LENGTHS.pack(len(head), len(payload)), head, payload))
 
 
 class Decoder:
@@ -54,16 +64,42 @@ class Decoder:
 
     def __init__(self, *, max_header: int = LIMIT, max_payload: int = LIMIT) -> None:
         """`max_header` and `max_payload` are in bytes. Raises ValueError when one is over 256 MiB."""
-        raise NotImplementedError
+        if max(max_header, max_payload) > LIMIT:
+            raise ValueError(f"the protocol allows at most {LIMIT} bytes")
+        self._max_header = max_header
+        self._max_payload = max_payload
+        self._held = bytearray()
 
     def feed(self, data: bytes) -> None:
         """Add what was read. Follow it with `next_frame` until that gives None."""
-        raise NotImplementedError
+        self._held += data
 
     def next_frame(self) -> Frame | None:
         """The next whole frame, or None when more bytes are needed. Raises FrameTooLarge, FrameMalformed."""
-        raise NotImplementedError
+        if len(self._held) < _LENGTHS.size:
+            return None
+        header_length, payload_length = _LENGTHS.unpack_from(self._held)
+        self._check("header", header_length, self._max_header)
+        self._check("payload", payload_length, self._max_payload)
+        payload_at = _LENGTHS.size + header_length
+        end = payload_at + payload_length
+        if len(self._held) < end:
+            return None
+        with memoryview(self._held) as view:
+            header, payload = bytes(view[_LENGTHS.size : payload_at]), bytes(view[payload_at:end])
+        try:
+            frame = Frame(decode_object(header), payload)
+        except WireError as error:
+            raise FrameMalformed(f"a frame's header: {error}") from error
+        del self._held[:end]
+        return frame
 
     def finish(self) -> None:
         """The stream ended. Raises FrameTruncated when that was not at a frame's boundary."""
-        raise NotImplementedError
+        if self._held:
+            raise FrameTruncated(f"the stream ended inside a frame, {len(self._held)} bytes into it")
+
+    @staticmethod
+    def _check(what: str, length: int, limit: int) -> None:
+        if length > limit:
+            raise FrameTooLarge(f"a {what} of {length} bytes; at most {limit} are read")

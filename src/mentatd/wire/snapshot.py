@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mentatd.errors import WireError
-from mentatd.wire.fields import Fields, Problem, Report, decode_object, kind
+from mentatd.wire.fields import Fields, Problem
+from mentatd.wire.rawjson import decode_object, show
 from mentatd.wire.service import Service, read_services
 from mentatd.wire.version import Generation, is_spoken
 
@@ -109,10 +110,8 @@ def read_snapshot(raw: bytes) -> Reading:
     document = decode_object(raw)
     proto = document.get("proto")
     if proto is not None and not is_spoken(proto):
-        said = proto[:20] if isinstance(proto, str) else kind(proto)
-        raise WireError(f"its proto is {said!r}; majors 0 and 1 are understood")
-    report = Report()
-    fields = Fields(document, report)
+        raise WireError(f"its proto is {show(proto)}; majors 0 and 1 are understood")
+    fields = Fields(document)
     peers = fields.rows("peers", "node_id")
     groups = fields.rows("groups", "name")
     view = View(
@@ -124,7 +123,7 @@ def read_snapshot(raw: bytes) -> Reading:
         peers=tuple(_read_peer(node_id, peers[node_id]) for node_id in sorted(peers)),
         groups={name: _read_group(groups[name]) for name in sorted(groups)},
     )
-    return Reading(view=view, problems=report.problems())
+    return Reading(view=view, problems=fields.problems())
 
 
 def _read_peer(node_id: str, row: Fields) -> Peer:
