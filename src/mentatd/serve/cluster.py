@@ -1,14 +1,179 @@
-"""The single owner of views and probes; publishes the `RouteTable`.  (Contract; see the module's owner.)"""
+"""The single owner of views and probes: publishes the `RouteTable`, wakes those who wait for the next one."""
 
 from __future__ import annotations
 
-from mentatd.cluster.routes import RouteTable
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from mentatd.cluster.admission import Probe
+from mentatd.cluster.groups import Group, SeenView, merge
+from mentatd.cluster.routes import EMPTY, RouteTable, build
+from mentatd.cluster.sources import AllowedSources
+from mentatd.serve.networks import Networks
+
+REBUILD_S = 0.1
+"""The least time between two rebuilds: a burst of facts costs one, and none waits long."""
+_LATE_S = 0.005
+"""How long after an expiry the timer fires, so that the expired thing is past its time and not at it."""
+
+
+class Changes:
+    """A number that grows with each change, and the wait for the next one.
+
+    Any number of waiters; none is owed every step: one that was busy sees only that the number has grown.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._grown = asyncio.Event()
+
+    def announce(self) -> None:
+        """Count one change and wake every waiter."""
+        self.number += 1
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    async def after(self, number: int) -> int:
+        """Wait until there is a change that is newer than `number`; return the newest number."""
+        while self.number <= number:
+            await self._grown.wait()
+        return self.number
 
 
 class Cluster:
-    table: RouteTable
-    """The newest table; replaced as a whole, never changed. A request reads it once."""
+    """Facts come in whole: a daemon's newest view, a group's newest probe.
+
+    The first change rebuilds the table on the next turn of the loop, further ones at most every `REBUILD_S`.
+    A timer rebuilds when a view goes stale or a route's probe expires. To be used on the event loop only.
+    """
+
+    def __init__(
+        self,
+        networks: Networks,
+        sources: AllowedSources,
+        *,
+        stale_after: float,
+        fresh_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`stale_after`: seconds after which a view no longer counts; `fresh_s`: PROBE_FRESH_S."""
+        self.table: RouteTable = EMPTY
+        """The newest table; replaced as a whole, never changed. A request reads it once."""
+        self.changes = Changes()
+        """Grows with each new table."""
+        self.fresh_s = fresh_s
+        self._networks = networks
+        self._sources = sources
+        self._stale_after = stale_after
+        self._clock = clock
+        self._views: dict[str, SeenView] = {}
+        self._merged: frozenset[str] = frozenset()
+        self._groups: dict[str, Group] = {}
+        self._probes: dict[str, Probe] = {}
+        self._remerge = False
+        self._built_at = float("-inf")
+        self._rebuild: asyncio.Handle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._suspected: Callable[[str, str], None] | None = None
+
+    def put_view(self, seen: SeenView) -> None:
+        """Take a daemon's newest view. One that says nothing new only keeps the daemon from going stale."""
+        old = self._views.get(seen.daemon)
+        if (
+            old is not None
+            and seen.daemon in self._merged
+            and old.trusted == seen.trusted
+            and old.view == seen.view
+        ):
+            self._views[seen.daemon] = replace(seen, view=old.view)
+            return
+        self._views[seen.daemon] = seen
+        self.refresh()
+
+    def drop_daemon(self, daemon: str) -> None:
+        """The daemon is no longer watched: its view counts no more."""
+        if self._views.pop(daemon, None) is not None:
+            self.refresh()
+
+    def put_probe(self, group: str, probe: Probe) -> None:
+        """Take a group's newest probe; one of a group that is not in the table is forgotten."""
+        if group in self._groups:
+            self._probes[group] = probe
+            self._schedule()
+
+    def refresh(self) -> None:
+        """Merge all views again soon: something that the merge depends on has changed."""
+        self._remerge = True
+        self._schedule()
 
     def suspect(self, group: str, url: str) -> None:
         """A request could not connect to this candidate: the prober looks at the group at once."""
-        raise NotImplementedError
+        if self._suspected is not None:
+            self._suspected(group, url)
+
+    def on_suspect(self, observer: Callable[[str, str], None]) -> None:
+        """Tell `observer(group, url)` of each suspicion; there is one observer, the prober."""
+        self._suspected = observer
+
+    def close(self) -> None:
+        """Rebuild no more; the last table stays."""
+        for handle in (self._rebuild, self._expiry):
+            if handle is not None:
+                handle.cancel()
+
+    def _schedule(self) -> None:
+        if self._rebuild is not None:
+            return
+        wait = self._built_at + REBUILD_S - self._clock()
+        loop = asyncio.get_running_loop()
+        self._rebuild = loop.call_later(wait, self._build) if wait > 0 else loop.call_soon(self._build)
+
+    def _build(self) -> None:
+        self._rebuild = None
+        now = self._built_at = self._clock()
+        if self._remerge:
+            self._remerge = False
+            self._merge(now)
+        self.table = build(self._groups, self._probes, previous=self.table, now=now, fresh_s=self.fresh_s)
+        self._watch_expiry(now)
+        self.changes.announce()
+
+    def _merge(self, now: float) -> None:
+        views = {name: seen for name, seen in self._views.items() if now - seen.at <= self._stale_after}
+        merged = merge(
+            views, now=now, stale_after=self._stale_after, local=self._networks.current, sources=self._sources
+        )
+        self._merged = frozenset(views)
+        # An equal group stays the same object, by which the build knows what it can keep.
+        self._groups = {
+            name: old if (old := self._groups.get(name)) == group else group for name, group in merged.items()
+        }
+        self._probes = {name: probe for name, probe in self._probes.items() if name in self._groups}
+
+    def _watch_expiry(self, now: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        first = min((*self._view_expiries(), *self._route_expiries(now)), default=None)
+        if first is not None:
+            self._expiry = asyncio.get_running_loop().call_later(first - now + _LATE_S, self._expired)
+
+    def _expired(self) -> None:
+        self._expiry = None
+        now = self._clock()
+        if any(at < now for at in self._view_expiries()):
+            self.refresh()
+        elif any(at < now for at in self._route_expiries(self.table.at)):
+            self._schedule()
+        else:
+            self._watch_expiry(now)
+
+    def _view_expiries(self) -> list[float]:
+        return [self._views[name].at + self._stale_after for name in self._merged if name in self._views]
+
+    def _route_expiries(self, since: float) -> list[float]:
+        """When the table's routes stop being fresh, as far as they were fresh at `since`."""
+        routes = (state.route for state in self.table.groups.values())
+        return [route.fresh_until for route in routes if route is not None and route.fresh_until >= since]

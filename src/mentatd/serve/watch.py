@@ -1,0 +1,195 @@
+"""The watch set: starts and ends the watches, and hands their views to the cluster.
+
+Level-triggered: each fact (a poll's result, an announcement, a change of this box's networks) leads to one
+`choose` over all claims, and the difference to what runs is carried out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from mentatd.cluster.groups import SeenView
+from mentatd.cluster.sources import AllowedSources
+from mentatd.cluster.watchset import Claim, Finding, authority, choose, peer_claims
+from mentatd.http.client import Client
+from mentatd.log import log
+from mentatd.serve.cluster import Cluster
+from mentatd.serve.daemon import Daemon
+from mentatd.serve.networks import Networks
+from mentatd.tasks import Tasks
+from mentatd.wire.snapshot import View
+
+BOUND = 256
+"""Watches at one time, and announced nodes that are remembered: a flood of announcements ends here."""
+RETIRE_S = 3600.0
+"""A watch that was only heard of is dropped when it has been unreachable for so long."""
+REMEMBER_S = 600.0
+"""How long it is remembered which node answered at an address that is no longer watched."""
+
+
+class Watches:
+    """Owns the watch on every daemon. To be used on the event loop only."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        networks: Networks,
+        client: Client,
+        *,
+        seeds: Sequence[tuple[str, int]],
+        sources: AllowedSources,
+        discover_peers: bool,
+        poll_interval: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`seeds`: (host, port), where a host is a name or a literal address without brackets."""
+        self._cluster = cluster
+        self._networks = networks
+        self._client = client
+        self._sources = sources
+        self._discover_peers = discover_peers
+        self._poll_interval = poll_interval
+        self._clock = clock
+        self._seeds = tuple(
+            Claim(authority(host, port), "", "seed", trusted=True, near=False) for host, port in seeds
+        )
+        self._announced: dict[str, Claim] = {}
+        self._peers: dict[str, tuple[View, bool, tuple[Claim, ...]]] = {}
+        self._retired: set[str] = set()
+        self._ended: dict[str, tuple[Finding, float]] = {}
+        self._daemons: dict[str, Daemon] = {}
+        self._full_said = False
+        self._tasks = Tasks("watch")
+        self._closed = False
+
+    def daemons(self) -> tuple[Daemon, ...]:
+        """Every watch that runs, ordered by address."""
+        return tuple(self._daemons[address] for address in sorted(self._daemons))
+
+    def start(self) -> None:
+        """Begin with the seeds."""
+        self._reconcile()
+
+    async def close(self) -> None:
+        """End every watch."""
+        self._closed = True
+        await self._tasks.close()
+
+    def announced(self, node_id: str, host: str, port: int, trusted: bool) -> None:
+        """A node has announced itself: its daemon answers at `host`, which is allowed, and `port`.
+
+        Where that differs from what it announced before, the old watch ends.
+        """
+        address = authority(host, port)
+        claim = Claim(address, node_id, "announcement", trusted, host in self._networks.current)
+        if self._announced.get(node_id) == claim:
+            return
+        if node_id not in self._announced and len(self._announced) >= BOUND:
+            self._say_full()
+            return
+        # Two nodes cannot share an address: what was announced there before (an earlier life of it) is over.
+        self._announced = {n: c for n, c in self._announced.items() if c.address != address}
+        self._announced[node_id] = claim
+        self._retired.discard(address)
+        self._reconcile()
+
+    def networks_changed(self) -> None:
+        """This box has other networks than before: choose the peers' addresses again."""
+        self._peers.clear()
+        self._reconcile()
+
+    def _polled(self, daemon: Daemon) -> None:
+        if self._closed or self._daemons.get(daemon.claim.address) is not daemon:
+            return
+        if daemon.connected:
+            self._put_view(daemon)
+        elif self._clock() - daemon.answered_at > RETIRE_S and daemon.claim.source != "seed":
+            self._retire(daemon)
+        self._reconcile()
+
+    def _put_view(self, daemon: Daemon) -> None:
+        if daemon.view is not None and daemon.read_at is not None:
+            self._cluster.put_view(
+                SeenView(daemon.claim.address, daemon.view, daemon.read_at, daemon.claim.trusted)
+            )
+
+    def _retire(self, daemon: Daemon) -> None:
+        address = daemon.claim.address
+        self._announced = {n: c for n, c in self._announced.items() if c.address != address}
+        self._retired.add(address)
+
+    def _reconcile(self) -> None:
+        """Bring the watches that run in line with all claims."""
+        claims = self._claims()
+        chosen = choose(claims, self._findings(claims), bound=BOUND)
+        if chosen.left_out:
+            self._say_full()
+        wanted = {claim.address: claim for claim in chosen.claims}
+        for address in [address for address in self._daemons if address not in wanted]:
+            self._end(address)
+        for address, claim in wanted.items():
+            daemon = self._daemons.get(address)
+            if daemon is None:
+                self._begin(claim)
+            elif daemon.claim != claim:
+                daemon.claim = claim
+                if daemon.connected:
+                    self._put_view(daemon)
+
+    def _claims(self) -> list[Claim]:
+        """Seeds, announcements, and what the views name as peers.
+
+        A watched peer that no one names any more stays for as long as it can be reached.
+        """
+        named = [claim for daemon in self._daemons.values() for claim in self._peers_of(daemon)]
+        self._retired &= {claim.address for claim in named}
+        kept = [daemon.claim for daemon in self._daemons.values() if daemon.claim.source == "peer"]
+        peers = [claim for claim in (*named, *kept) if claim.address not in self._retired]
+        return [*self._seeds, *self._announced.values(), *peers]
+
+    def _peers_of(self, daemon: Daemon) -> tuple[Claim, ...]:
+        if daemon.view is None or not self._discover_peers:
+            return ()
+        view, trusted = daemon.view, daemon.claim.trusted
+        known = self._peers.get(daemon.claim.address)
+        if known is not None and known[1] == trusted and (known[0] is view or known[0].peers == view.peers):
+            return known[2]
+        claims = peer_claims(
+            view, trusted=trusted, local=self._networks.current, sources=self._sources, limit=BOUND
+        )
+        self._peers[daemon.claim.address] = (view, trusted, claims)
+        return claims
+
+    def _findings(self, claims: Sequence[Claim]) -> dict[str, Finding]:
+        now = self._clock()
+        claimed = {claim.address for claim in claims}
+        self._ended = {
+            address: (finding, until)
+            for address, (finding, until) in self._ended.items()
+            if until > now and address in claimed
+        }
+        ended = {address: finding for address, (finding, _) in self._ended.items()}
+        return ended | {address: daemon.finding() for address, daemon in self._daemons.items()}
+
+    def _begin(self, claim: Claim) -> None:
+        log("daemon_watch", daemon=claim.address, source=claim.source, node=claim.node_id)
+        daemon = Daemon(
+            claim, self._client, self._polled, poll_interval=self._poll_interval, clock=self._clock
+        )
+        self._daemons[claim.address] = daemon
+        self._ended.pop(claim.address, None)
+        daemon.start(self._tasks)
+
+    def _end(self, address: str) -> None:
+        daemon = self._daemons.pop(address)
+        daemon.stop()
+        self._peers.pop(address, None)
+        if daemon.view is not None:
+            self._ended[address] = (Finding(daemon.view.node_id, "ended"), self._clock() + REMEMBER_S)
+        self._cluster.drop_daemon(address)
+
+    def _say_full(self) -> None:
+        if not self._full_said:
+            self._full_said = True
+            log("watch_set_full", bound=BOUND)
