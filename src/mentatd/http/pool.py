@@ -1,23 +1,218 @@
-"""Idle upstream connections by origin.  (Contract; see the module's owner.)"""
+"""Every connection to an engine, and which idle one may be used again.
+
+The choice is synchronous: `take` looks at what lies there and gives one out or None, and `connect` is then
+the one place that waits. How long a connection may lie idle is decided in `reuse.py`.
+"""
 
 from __future__ import annotations
 
-from mentatd.http.upstream import Origin, Upstream
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+from mentatd.errors import ConnectFailed
+from mentatd.http import reuse
+from mentatd.http.faults import describe
+from mentatd.http.upstream import Origin, ResponseHead, Upstream
+
+MAX_IDLE_PER_ORIGIN = 256
+MAX_IDLE = 1024
+_SWEEP_S = 1.0
+"""How often idle connections past their time are closed (`take` itself never gives one out)."""
+_LEARNED_FOR_S = 300.0
+"""How long an origin's shortened reuse window stays: an engine restarted with other settings is seen in the
+end."""
+_CLOSE_S = 1.0
+"""How long `close` waits for the transports to say that they are gone."""
+
+
+class _Site:
+    """What the pool holds of one origin."""
+
+    __slots__ = ("idle", "learned", "learned_at")
+
+    def __init__(self) -> None:
+        self.idle: list[Upstream] = []
+        """Newest last."""
+        self.learned = reuse.NO_LIMIT
+        """The reuse window that its closed connections taught."""
+        self.learned_at = 0.0
 
 
 class Pool:
     """Owns every upstream connection. The decision which idle connection may be reused is synchronous."""
 
+    def __init__(self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context) -> None:
+        """`tls` makes the context for https origins; called once, when the first is met."""
+        self._make_context = tls
+        self._context: ssl.SSLContext | None = None
+        self._sites: dict[Origin, _Site] = {}
+        self._open: set[Upstream] = set()
+        self._idle_count = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._emptied: asyncio.Event | None = None
+
+    def __len__(self) -> int:
+        """Open connections, idle or not."""
+        return len(self._open)
+
     def take(self, origin: Origin) -> Upstream | None:
         """An idle connection that is safe to reuse now (newest first), or None."""
-        raise NotImplementedError
+        site = self._sites.get(origin)
+        if site is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        while site.idle:
+            upstream = site.idle.pop()
+            self._idle_count -= 1
+            idle_s = now - upstream.idle_since
+            if idle_s >= min(upstream.window, site.learned):
+                self._discard(upstream)
+            elif not upstream.usable:
+                self._learn(site, upstream, idle_s, now)
+                self._discard(upstream)
+            else:
+                upstream.idle = False
+                upstream.idle_s = idle_s
+                upstream.reused = True
+                return upstream
+        return None
 
-    async def connect(self, origin: Origin, *, timeout: float) -> Upstream:
-        """A new connection within `timeout` seconds. Raises ConnectFailed with what was tried and what came back.
+    async def connect(self, origin: Origin, *, timeout: float) -> Upstream:  # noqa: ASYNC109
+        """A new connection within `timeout` seconds. Raises ConnectFailed with what was tried and what came
+        back.
 
         A cancelled connect leaves nothing behind."""
-        raise NotImplementedError
+        if self._closed:
+            raise ConnectFailed(f"{origin}: not connected, the router is stopping")
+        try:
+            async with asyncio.timeout(timeout):
+                upstream = await self._dial(origin)
+        except TimeoutError:
+            raise ConnectFailed(f"{origin}: timed out after {round(timeout, 2):g} s, connecting") from None
+        if self._closed or not upstream.open:
+            upstream.close()
+            raise ConnectFailed(f"{origin}: closed as soon as it was connected")
+        self._open.add(upstream)
+        return upstream
+
+    async def _dial(self, origin: Origin) -> Upstream:
+        """Connect to the first of the name's addresses that answers. Raises ConnectFailed."""
+        loop = asyncio.get_running_loop()
+        context = await self._tls_context() if origin.tls else None
+        try:
+            # resolved here, because uvloop's own look-up would outlive a cancelled connect and then complain
+            found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        except (OSError, ValueError, OverflowError) as error:
+            raise ConnectFailed(f"{origin}: {describe(error)}") from error
+        failures: dict[str, str] = {}
+        for address in dict.fromkeys(str(entry[4][0]) for entry in found):
+            try:
+                _, upstream = await loop.create_connection(
+                    partial(Upstream, origin, self),
+                    address,
+                    origin.port,
+                    ssl=context,
+                    server_hostname=origin.host if context else None,
+                    ssl_shutdown_timeout=_CLOSE_S if context else None,
+                )
+            except OSError as error:
+                failures[address] = describe(error)
+                if isinstance(error, ConnectionRefusedError) and (site := self._sites.get(origin)):
+                    # the engine restarts: that it closed its connections said nothing about how long it keeps
+                    # them
+                    site.learned = reuse.NO_LIMIT
+            else:
+                return upstream
+        raise ConnectFailed(f"{origin}: {_summary(failures)}")
+
+    async def _tls_context(self) -> ssl.SSLContext:
+        if self._context is None:
+            # reads the certificate store: some 10 ms of file work
+            self._context = await asyncio.to_thread(self._make_context)
+        return self._context
+
+    def finished(self, upstream: Upstream, head: ResponseHead) -> None:
+        """Keep a connection that has carried an exchange and may carry another (called by it)."""
+        site = self._sites.setdefault(upstream.origin, _Site())
+        said = reuse.read_keep_alive(head.keep_alive_field)
+        upstream.window = reuse.window(said, served=upstream.served, learned=site.learned)
+        full = len(site.idle) >= MAX_IDLE_PER_ORIGIN or self._idle_count >= MAX_IDLE
+        if self._closed or full or upstream.window <= 0:
+            upstream.close()
+            return
+        loop = asyncio.get_running_loop()
+        upstream.idle_since = loop.time()
+        upstream.idle = True
+        site.idle.append(upstream)
+        self._idle_count += 1
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+
+    def lost(self, upstream: Upstream) -> None:
+        """Forget a closed connection, and learn from it when the engine closed it as idle (called by it)."""
+        self._open.discard(upstream)
+        site = self._sites.get(upstream.origin)
+        if site is not None:
+            now = asyncio.get_running_loop().time()
+            if upstream.idle:
+                site.idle.remove(upstream)
+                self._idle_count -= 1
+                upstream.idle = False
+                self._learn(site, upstream, now - upstream.idle_since, now)
+            elif upstream.found_closed:
+                self._learn(site, upstream, upstream.idle_s, now)
+        if self._emptied is not None and not self._open:
+            self._emptied.set()
+
+    def _learn(self, site: _Site, upstream: Upstream, idle_s: float, now: float) -> None:
+        site.learned = reuse.learn(idle_s, min(upstream.window, site.learned))
+        site.learned_at = now
+
+    def _discard(self, upstream: Upstream) -> None:
+        upstream.idle = False
+        upstream.close()
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long; forget origins of which nothing is left to know."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for origin, site in list(self._sites.items()):
+            expired = [u for u in site.idle if now - u.idle_since >= min(u.window, site.learned)]
+            for upstream in expired:
+                site.idle.remove(upstream)
+                self._discard(upstream)
+            self._idle_count -= len(expired)
+            if now - site.learned_at >= _LEARNED_FOR_S:
+                site.learned = reuse.NO_LIMIT
+            if not site.idle and site.learned == reuse.NO_LIMIT:
+                del self._sites[origin]
+        self._sweeper = loop.call_later(_SWEEP_S, self._sweep) if self._sites else None
 
     async def close(self) -> None:
         """Close every connection, idle or not."""
-        raise NotImplementedError
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for upstream in list(self._open):
+            upstream.fail("cut off, the router is stopping")
+        if not self._open:
+            return
+        self._emptied = asyncio.Event()
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await self._emptied.wait()
+        except TimeoutError:
+            pass
+
+
+def _summary(failures: dict[str, str]) -> str:
+    """What came back from each address, said once where it was the same."""
+    texts = set(failures.values())
+    if len(texts) == 1:
+        return texts.pop()
+    return "; ".join(f"{address}: {text}" for address, text in failures.items()) or "the name has no address"

@@ -1,0 +1,280 @@
+"""Reading one answer: where its head ends, what its framing is, and which bytes are its body.
+
+Pure: bytes in, values out. `read_head` judges a whole head, `body_of` gives the reader of the body that
+belongs to it. A body's reader is fed each read of the connection and says how much of it is still this
+message, so that what an engine sends behind its answer never passes on as part of it (RFC 9112 section 6,
+request smuggling in reverse).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from httptools import HttpParserError, HttpResponseParser
+
+MAX_HEAD = 65536
+"""Bytes of one head, the closing blank line included."""
+MAX_FIELDS = 256
+_QUOTED = 80
+_TAIL = 4  # the longest end of an SSE event: CR LF CR LF
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r\n")
+_FRAMING = re.compile(
+    rb"\r\n(content-length|transfer-encoding|connection|keep-alive):[ \t]*([^\r\n]*)", re.IGNORECASE
+)
+_NO_CALLBACKS = object()
+
+
+class BadAnswer(ValueError):
+    """What came is not an HTTP/1.x answer that can be passed on; the text says why and quotes it."""
+
+
+class ResponseHead:
+    """A final response head (1xx are consumed silently)."""
+
+    __slots__ = ("chunked", "http10", "keep_alive", "keep_alive_field", "length", "raw", "status")
+
+    status: int
+    raw: bytes
+    """Status line and field lines, each ending in CRLF, without the closing blank line."""
+    http10: bool
+    length: int | None
+    """Content-Length, or 0 where the status or the method allows no body; None when not said."""
+    chunked: bool
+    keep_alive: bool
+    """The connection may be used again after this message (by version, Connection and framing)."""
+    keep_alive_field: bytes
+    """What `Keep-Alive` says (`timeout=5, max=100`), or empty."""
+
+    def get(self, name: bytes) -> bytes | None:
+        """The value of the first field called `name` (lower case), trimmed."""
+        found = _field(name).search(self.raw)
+        return found[1].rstrip(b" \t") if found else None
+
+    def fields(self) -> Iterable[tuple[bytes, bytes]]:
+        """Every field in order, its name in lower case and its value trimmed."""
+        for line in self.raw.split(b"\r\n")[1:-1]:
+            name, _, value = line.partition(b":")
+            yield name.lower(), value.strip(b" \t")
+
+
+@lru_cache(maxsize=64)
+def _field(name: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"\r\n" + re.escape(name) + rb":[ \t]*([^\r\n]*)", re.IGNORECASE)
+
+
+def quote(data: bytes) -> str:
+    """The first bytes of `data` for an error text, on one line."""
+    return repr(data[:_QUOTED])[1:] + ("…" if len(data) > _QUOTED else "")
+
+
+def head_end(data: bytes, searched: int = 0) -> int:
+    """Where the head in `data` ends, its blank line included, or 0 while that has not come.
+
+    `searched` is how much of `data` an earlier call has seen. Raises BadAnswer as soon as it can be no HTTP
+    head, or when it is too long.
+    """
+    end = data.find(b"\r\n\r\n", max(0, searched - 3), MAX_HEAD) + 4
+    if end > 3:
+        return end
+    if not data.startswith(b"HTTP/1.") and not b"HTTP/1.".startswith(data):
+        raise BadAnswer(f"not HTTP/1.x: {quote(data)}")
+    if len(data) >= MAX_HEAD:
+        raise BadAnswer(f"a head of more than {MAX_HEAD >> 10} KiB")
+    return 0
+
+
+def read_head(data: bytes, *, head_request: bool = False) -> ResponseHead:
+    """Judge one whole head, its blank line included. `head_request`: it answers a HEAD.
+
+    llhttp (strict) judges the field lines; what it lets through and is refused here: versions other than 1.0
+    and 1.1, chunked under 1.0 and transfer codings other than chunked (RFC 9112 section 6.1), too many
+    fields, and 101, which nobody asked for. Raises BadAnswer.
+    """
+    status_line = _STATUS_LINE.match(data)
+    if status_line is None:
+        raise BadAnswer(f"not HTTP/1.x: {quote(data)}")
+    try:
+        HttpResponseParser(_NO_CALLBACKS).feed_data(data)
+    except HttpParserError as error:
+        raise BadAnswer(f"a broken head ({error}): {quote(data)}") from None
+    if data.count(b"\r\n") - 2 > MAX_FIELDS:
+        raise BadAnswer(f"a head of more than {MAX_FIELDS} fields")
+    head = ResponseHead()
+    head.raw = data[:-2]
+    head.status = int(status_line[2])
+    head.http10 = status_line[1] == b"0"
+    if head.status == 101:
+        raise BadAnswer("status 101, which was not asked for")
+    _read_framing(head, _FRAMING.findall(data, status_line.end() - 2), head_request)
+    return head
+
+
+def _read_framing(head: ResponseHead, fields: list[tuple[bytes, bytes]], head_request: bool) -> None:
+    head.length = None
+    head.chunked = False
+    head.keep_alive_field = b""
+    options = b""
+    for name, value in fields:
+        match name.lower():
+            case b"content-length":
+                head.length = int(value)
+            case b"transfer-encoding":
+                if head.chunked or head.http10 or value.strip(b" \t").lower() != b"chunked":
+                    raise BadAnswer(f"a transfer coding that is not HTTP/1.1 chunked: {quote(value)}")
+                head.chunked = True
+            case b"keep-alive":
+                head.keep_alive_field = value
+            case _:
+                options += b"," + value
+    if head_request or head.status in (204, 304) or head.status < 200:
+        head.length = 0
+        head.chunked = False
+    said = {option.strip(b" \t") for option in options.lower().split(b",")}
+    stays = b"keep-alive" in said if head.http10 else True
+    head.keep_alive = stays and b"close" not in said and (head.chunked or head.length is not None)
+
+
+class Body:
+    """The reader of one body. `take` raises BadAnswer when the framing breaks."""
+
+    __slots__ = ("at_boundary", "ended", "payload_bytes", "pieces", "tail")
+
+    ended: bool
+    """The message is complete."""
+    payload_bytes: int
+    """Bytes of the body that came so far, without framing."""
+    pieces: Sequence[bytes]
+    """What the last `take` held of the body, without framing."""
+    tail: bytes
+    """The last four bytes of the body that came so far."""
+    at_boundary: bool
+    """Nothing of a chunk is under way: another chunk could be put in here."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.payload_bytes = 0
+        self.pieces = ()
+        self.tail = b""
+        self.at_boundary = True
+
+    def take(self, data: bytes) -> bytes:
+        """Go on with what came; returns the part of it that is this message's, as on the wire."""
+        raise NotImplementedError
+
+    def _count(self, pieces: Sequence[bytes]) -> None:
+        self.pieces = pieces
+        for piece in pieces:
+            self.payload_bytes += len(piece)
+            self.tail = piece[-_TAIL:] if len(piece) >= _TAIL else (self.tail + piece)[-_TAIL:]
+
+
+class CountedBody(Body):
+    """A body of a length known before (RFC 9112 section 6.2); 0 is a body that has ended."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self._left = length
+        self.ended = length == 0
+
+    def take(self, data: bytes) -> bytes:
+        if len(data) > self._left:
+            data = data[: self._left]
+        self._left -= len(data)
+        self.ended = self._left == 0
+        self._count((data,))
+        return data
+
+
+class OpenBody(Body):
+    """A body that ends with the connection (RFC 9112 section 6.3, rule 8); whoever sees that says so in
+    `ended`."""
+
+    __slots__ = ()
+
+    def take(self, data: bytes) -> bytes:
+        self._count((data,))
+        return data
+
+
+class _ChunkEvents:
+    """What llhttp calls; apart from the body's reader, so that parser and reader form no cycle."""
+
+    __slots__ = ("between", "ended", "pieces")
+
+    def __init__(self) -> None:
+        self.between = True
+        self.ended = False
+        self.pieces: list[bytes] = []
+
+    def on_chunk_header(self) -> None:
+        self.between = False
+
+    def on_body(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+
+    def on_chunk_complete(self) -> None:
+        self.between = True
+
+    def on_message_complete(self) -> None:
+        self.ended = True
+
+
+class ChunkedBody(Body):
+    """A chunked body (RFC 9112 section 7.1), judged by llhttp.
+
+    The parser does not say where in a read the message ended, and it can end only behind CR LF CR LF; a read
+    is therefore fed in pieces that end there.
+    """
+
+    __slots__ = ("_events", "_feed", "_last")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events = _ChunkEvents()
+        parser = HttpResponseParser(self._events)
+        parser.feed_data(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        self._feed = parser.feed_data
+        self._last = b""
+
+    def take(self, data: bytes) -> bytes:
+        events = self._events
+        events.pieces = []
+        try:
+            size = self._feed_to_end(data)
+        except HttpParserError as error:
+            raise BadAnswer(f"broken chunks ({error}) in {quote(data)}") from None
+        if size < len(data):
+            data = data[:size]
+        self._last = data[-3:] if len(data) > 2 else (self._last + data)[-3:]
+        self.ended = events.ended
+        self.at_boundary = events.between and data.endswith(b"\n")
+        self._count(events.pieces)
+        return data
+
+    def _feed_to_end(self, data: bytes) -> int:
+        """Feed up to the end of the message; returns how many bytes that were."""
+        # only where the read starts with CR or LF can an end have begun in the read before
+        before = self._last if data.startswith((b"\r", b"\n")) else b""
+        seen = before + data
+        start = 0
+        at = seen.find(b"\r\n\r\n")
+        while at >= 0 and (cut := at + 4 - len(before)) < len(data):
+            self._feed(data[start:cut])
+            if self._events.ended:
+                return cut
+            start = cut
+            at = seen.find(b"\r\n\r\n", at + 2)
+        self._feed(data[start:])
+        return len(data)
+
+
+def body_of(head: ResponseHead) -> Body:
+    """The reader of the body that belongs to this head."""
+    if head.chunked:
+        return ChunkedBody()
+    return OpenBody() if head.length is None else CountedBody(head.length)
