@@ -1,58 +1,159 @@
-"""What the router is carrying now.  (Contract; see the module's owner.)"""
+"""What the router is carrying now: the rows of `/stats.json`, each group's load, every request's deadline."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, takewhile
+from typing import Protocol
+
+from mentatd.log import log
+
+Observer = Callable[["Row", int, str | None], None]
+"""Called with a row that ended, the status that the client got (499 when it left first) and why it failed."""
+
+_COARSE_S = 0.1
+"""Seconds between two looks at the deadlines, at least: a thousand that pass together cost one look."""
 
 
+class Metered(Protocol):
+    """What counts an answer's body while it passes."""
+
+    payload_bytes: int
+
+
+class Carrier(Protocol):
+    """Who carries the request of a row and is told when its time is over."""
+
+    def deadline_passed(self) -> None:
+        """End the request now, and its row with it."""
+
+
+@dataclass(slots=True, eq=False)
 class Row:
-    """One request in flight."""
-
-    __slots__ = (
-        "address",
-        "client",
-        "ended",
-        "first_byte",
-        "group",
-        "id",
-        "model",
-        "out_bytes",
-        "path",
-        "prompt_bytes",
-        "started",
-        "stream",
-    )
+    """One request in flight. Times are the loop's, in seconds."""
 
     id: str
+    """Unique in this process."""
     model: str
+    """As the client named it."""
     group: str
+    """Which serves it."""
     address: str
     """The base URL that it went to; changes when a connect fails over."""
     client: str
+    """The client's address."""
     path: str
+    """The path asked for, without its query."""
     prompt_bytes: int
+    """Size of the request's body, decoded."""
     stream: bool
     """The request asked for a stream."""
     started: float
-    """Loop time at which the request was whole and routed."""
-    first_byte: float | None
-    """Loop time of the first byte of the answer's body."""
-    out_bytes: int
-    """Bytes of the answer's body passed on."""
+    """When the request was whole and routed."""
+    first_byte: float | None = None
+    """When the first byte of the answer's body came; a head alone does not count."""
+    ended: float | None = None
+    """When the request ended, whichever way."""
+    meter: Metered | None = None
+    """Counts the answer's body while it passes."""
+    passed: int = 0
+    """What `meter` had counted at the end."""
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of the answer's body passed on, without framing."""
+        return self.passed if self.meter is None else self.meter.payload_bytes
 
 
 class Inflight:
-    """Owns the rows and the count of each group; `observer` hears of every end, however it comes."""
+    """Owns the rows, the count of each group and the deadlines.
+
+    All requests have the same time, `timeout_s` seconds, so the oldest one's deadline is the next: one timer
+    serves all of them.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._rows: dict[Row, Carrier] = {}
+        self._load: dict[str, int] = {}
+        self._numbers = count(1)
+        self._observers: list[Observer] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def count(self, group: str) -> int:
         """Requests in flight to this group."""
-        raise NotImplementedError
+        return self._load.get(group, 0)
 
     def rows(self) -> Iterator[Row]:
-        """Oldest first."""
-        raise NotImplementedError
+        """Oldest first, as they are now."""
+        return iter(tuple(self._rows))
 
-    def on_finished(self, observer: Callable[[Row, int, str | None], None]) -> None:
-        """Call `observer(row, status, failure)` at each end: the status that the client got (499 when it left
-        first) and why it failed, or None."""
-        raise NotImplementedError
+    def on_finished(self, observer: Observer) -> None:
+        """Call `observer` at each end, however it comes."""
+        self._observers.append(observer)
+
+    def enter(
+        self,
+        carrier: Carrier,
+        *,
+        model: str,
+        group: str,
+        address: str,
+        client: str,
+        path: str,
+        prompt_bytes: int,
+        stream: bool,
+        now: float,
+    ) -> Row:
+        """Open a row. The carrier closes it with `leave` on every way out, `deadline_passed` included."""
+        number = f"{next(self._numbers):x}"
+        row = Row(number, model, group, address, client, path, prompt_bytes, stream, now)
+        self._rows[row] = carrier
+        self._load[group] = self._load.get(group, 0) + 1
+        if self._timer is None:
+            self._arm()
+        return row
+
+    def leave(self, row: Row, status: int, failure: str | None) -> None:
+        """Close a row and tell the observers; does nothing for one that is closed."""
+        if self._rows.pop(row, None) is None:
+            return
+        load = self._load.pop(row.group) - 1
+        if load:
+            self._load[row.group] = load
+        row.ended = asyncio.get_running_loop().time()
+        row.passed, row.meter = row.out_bytes, None
+        for observer in self._observers:
+            try:
+                observer(row, status, failure)
+            except Exception as error:  # an observer's fault is not the request's
+                log("observer_failed", request=row.id, error=f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Watch the deadlines no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        oldest = next(iter(self._rows), None)
+        if oldest is not None:
+            loop = asyncio.get_running_loop()
+            due = max(oldest.started + self.timeout_s, loop.time() + _COARSE_S)
+            self._timer = loop.call_at(due, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        latest = asyncio.get_running_loop().time() - self.timeout_s
+        due = list(takewhile(lambda row: row.started <= latest, self._rows))
+        try:
+            for row in due:
+                if (carrier := self._rows.get(row)) is not None:
+                    carrier.deadline_passed()
+        finally:
+            self._arm()

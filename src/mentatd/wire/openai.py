@@ -58,8 +58,8 @@ class ModelEntry:
 
 
 class _Wanted(msgspec.Struct, gc=False):
-    """The members that routing needs, not judged while parsing: so the last of two keys wins, whatever type the
-    first one has, as it does where engines read the body."""
+    """The members that routing needs, not judged while parsing: so the last of two keys wins, whatever type
+    the first one has, as it does where engines read the body."""
 
     model: msgspec.Raw = msgspec.Raw()
     stream: msgspec.Raw = msgspec.Raw()
@@ -145,8 +145,8 @@ def _is_utf8(body: bytes | memoryview) -> bool:
 def read_models(body: bytes, group: str) -> tuple[ModelEntry, ...]:
     """The models of an engine's list, in its order; the first of two with one id.
 
-    Entries without a non-empty string `id` are skipped. A list that leaves nothing serves one model, named like
-    its group. Raises ValueError, with the reason, for what is not a JSON object with a list `data`.
+    Entries without a non-empty string `id` are skipped. A list that leaves nothing serves one model, named
+    like its group. Raises ValueError, with the reason, for what is not a JSON object with a list `data`.
     """
     try:
         rows = _decode_rows(_decode_listing(body).data)

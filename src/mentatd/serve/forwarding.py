@@ -1,0 +1,73 @@
+"""The rules of forwarding (design.md, RFC 9110 section 7.6.1): what of a head goes on, what is written anew.
+
+Pure. Heads go on raw; one regular expression finds what must not. Both sides' parsers have refused folded
+lines, bare CR or LF, and white space before a colon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from mentatd.cluster.targets import Target
+
+# The look-ahead spares most lines the alternatives. What is stripped here is written anew or ends here.
+_REQUEST_STOPS = re.compile(
+    rb"\r\n(?=[hckptue])(?:host|content-length|connection|keep-alive|proxy-[^:\r\n]*|te|trailer"
+    rb"|transfer-encoding|upgrade|expect):[^\r\n]*",
+    re.IGNORECASE,
+)
+_RESPONSE_STOPS = re.compile(
+    rb"\r\n(?=[ckptu])(?:connection|keep-alive|proxy-[^:\r\n]*|te|trailer|upgrade):[^\r\n]*",
+    re.IGNORECASE,
+)
+_CODING = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*", re.IGNORECASE)
+_CONNECTION = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
+
+
+def connection_names(values: Iterable[bytes]) -> frozenset[bytes]:
+    """The fields that Connection fields name, in lower case: they end here as well."""
+    return frozenset(name.strip(b" \t").lower() for value in values for name in value.split(b","))
+
+
+def request_fields(head: bytes, *, drop: Collection[bytes] = (), content_type: bytes | None = None) -> bytes:
+    """The fields of a request that go on, each behind its line break, without those in `drop` (lower case).
+
+    `head` is the client's field lines, each ending in CRLF; `content_type` is written in place of theirs.
+    """
+    fields = _REQUEST_STOPS.sub(b"", b"\r\n" + head[:-2]) if head else b""
+    if drop:
+        fields = _without(fields, drop)
+    if content_type is not None:
+        fields = _without(fields, (b"content-type",)) + b"\r\nContent-Type: " + content_type
+    return fields
+
+
+def request_head(to: Target, target: bytes, fields: bytes, length: int) -> bytes:
+    """The whole head of a POST to an engine, for a body of `length` bytes."""
+    return b"POST %b HTTP/1.1\r\nHost: %b\r\nContent-Length: %d%b\r\n\r\n" % (
+        to.join(target),
+        to.authority,
+        length,
+        fields,
+    )
+
+
+def response_head(raw: bytes, *, coding: bool, add: bytes = b"") -> bytes:
+    """The whole head of an answer, its blank line included, from the engine's status and field lines.
+
+    `coding`: the engine's Transfer-Encoding goes on. `add`: further lines, each ending in CRLF.
+    """
+    if _RESPONSE_STOPS.search(raw):
+        named = connection_names(_CONNECTION.findall(raw))
+        raw = _without(_RESPONSE_STOPS.sub(b"", raw), named)
+    if not coding:
+        raw = _CODING.sub(b"", raw)
+    if not raw.startswith(b"HTTP/1.1"):
+        raw = b"HTTP/1.1" + raw[8:]
+    return raw + add + b"\r\n"
+
+
+def _without(lines: bytes, names: Collection[bytes]) -> bytes:
+    kept = [line for line in lines.split(b"\r\n") if line.partition(b":")[0].lower() not in names]
+    return b"\r\n".join(kept)

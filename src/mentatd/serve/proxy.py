@@ -1,0 +1,169 @@
+"""From a request to a route to an exchange, or to the refusal that says why not.
+
+What the usual request costs here: one search for Content-Type, one decoding of the body, one look-up, one
+regular expression over the head. A request whose head is odd, or whose body is compressed, goes the same
+way with more fields to take out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from mentatd.cluster.routes import NotAdmitted, Route, RouteTable, Unknown, lookup
+from mentatd.errors import Refusal
+from mentatd.http.pool import Pool
+from mentatd.http.request import Request
+from mentatd.serve import refusals
+from mentatd.serve.exchange import Exchange, Means, Parcel
+from mentatd.serve.forwarding import connection_names, request_fields
+from mentatd.serve.inflight import Inflight
+from mentatd.tasks import Tasks
+from mentatd.wire.codings import KNOWN, BadCoding, TooLarge, decode_body, parse_codings, unknown_coding
+from mentatd.wire.forms import find_route, is_form
+from mentatd.wire.openai import BadBody, Routing
+
+if TYPE_CHECKING:
+    from mentatd.http.connection import Connection
+
+MAX_BODY = 128 * 1024 * 1024
+"""Bytes of a request's body, as sent and decoded (manual "Request handling")."""
+
+
+class Routes(Protocol):
+    """The cluster as the proxy knows it."""
+
+    table: RouteTable
+    """The newest table."""
+
+    def suspect(self, group: str, url: str) -> None:
+        """This candidate took no connection."""
+
+
+class Proxy:
+    """Forwards POSTs by their `model`. Owns the tasks that connect and decode."""
+
+    def __init__(self, cluster: Routes, pool: Pool, inflight: Inflight) -> None:
+        self._cluster = cluster
+        self._inflight = inflight
+        self._tasks = Tasks("proxy")
+        self._now = asyncio.get_running_loop().time
+        self._means = Means(pool, inflight, self._tasks, cluster.suspect, self._now)
+
+    async def close(self) -> None:
+        """End what still connects or decodes; its clients are refused."""
+        await self._tasks.close()
+
+    def admit(self, request: Request) -> Refusal | int:
+        """Refuse what can be refused before its body has come, or the largest body that is read for it."""
+        if request.length is not None and request.length > MAX_BODY:
+            return refusals.body_too_large(MAX_BODY)
+        return _refuse_coding(_codings(request)) or MAX_BODY
+
+    def handle(self, request: Request, connection: Connection) -> None:
+        """Forward a request whose body is whole."""
+        codings = _codings(request)
+        if not codings:
+            self._forward(request, connection)
+        elif refusal := _refuse_coding(codings):
+            connection.refuse(refusal)
+        else:
+            _Decoding(self._tasks, request, connection, codings, self._forward_decoded)
+
+    def _forward_decoded(self, request: Request, connection: Connection) -> None:
+        self._forward(request, connection, decoded=True)
+
+    def _forward(self, request: Request, connection: Connection, *, decoded: bool = False) -> None:
+        content_type = request.get(b"content-type") or b""
+        routing = find_route(request.body, content_type)
+        if isinstance(routing, BadBody):
+            connection.refuse(refusals.bad_body(routing))
+            return
+        now = self._now()
+        found = lookup(self._cluster.table, routing.model, now=now, load=self._inflight.count)
+        if not isinstance(found, Route):
+            connection.refuse(_refuse_route(routing.model, found))
+            return
+        drop = connection_names(request.get_all(b"connection")) if request.odd else frozenset()
+        fields = request_fields(
+            request.head,
+            drop=drop | {b"content-encoding"} if decoded else drop,
+            content_type=_corrected_type(routing, content_type),
+        )
+        parcel = Parcel(request.target, fields, request.body)
+        exchange = Exchange(self._means, connection, parcel, found.targets)
+        row = self._inflight.enter(
+            exchange,
+            model=routing.model,
+            group=found.group,
+            address=found.targets[0].url,
+            client=request.peer,
+            path=request.path,
+            prompt_bytes=len(request.body),
+            stream=routing.stream,
+            now=now,
+        )
+        request.body = b""
+        exchange.start(row)
+
+
+class _Decoding:
+    """The flow of a request while a thread decodes its body."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        request: Request,
+        connection: Connection,
+        codings: tuple[str, ...],
+        then: Callable[[Request, Connection], None],
+    ) -> None:
+        self._request = request
+        self._connection = connection
+        self._then = then
+        connection.flow = self
+        self._task = tasks.start(self._decode(codings), "decode")
+
+    async def _decode(self, codings: tuple[str, ...]) -> None:
+        request, connection = self._request, self._connection
+        decoded = await asyncio.to_thread(decode_body, request.body, codings, MAX_BODY)
+        if isinstance(decoded, BadCoding):
+            connection.refuse(refusals.invalid_encoding(decoded.reason))
+        elif isinstance(decoded, TooLarge):
+            connection.refuse(refusals.body_too_large(MAX_BODY, decoded=True))
+        else:
+            request.body = decoded
+            self._then(request, connection)
+
+    def client_paused(self) -> None:
+        """Nothing is written yet."""
+
+    def client_resumed(self) -> None:
+        """Nothing was held back."""
+
+    def client_lost(self) -> None:
+        """Forget the request; the thread's result is dropped."""
+        self._task.cancel()
+
+
+def _codings(request: Request) -> tuple[str, ...]:
+    return parse_codings(request.get_all(b"content-encoding")) if request.odd else ()
+
+
+def _refuse_coding(codings: tuple[str, ...]) -> Refusal | None:
+    unknown = unknown_coding(codings)
+    return None if unknown is None else refusals.unknown_encoding(unknown, KNOWN)
+
+
+def _refuse_route(model: str, found: NotAdmitted | Unknown) -> Refusal:
+    if isinstance(found, NotAdmitted):
+        return refusals.model_not_ready(model, found.reasons)
+    return refusals.model_not_found(model, found.available, found.not_ready)
+
+
+def _corrected_type(routing: Routing, content_type: bytes) -> bytes | None:
+    """JSON sent without a type, or as a form (a plain `curl -d` does), is refused by engines as it stands."""
+    if not routing.form and (not content_type or is_form(content_type)):
+        return b"application/json"
+    return None
