@@ -1,0 +1,99 @@
+"""Lenient decoding of JSON from the network."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.wire.strategies import json_values
+
+from mentatd.errors import WireError
+from mentatd.wire import rawjson
+from mentatd.wire.rawjson import decode_object, is_text, kind, show
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b'{"a":1}', {"a": 1}),
+        (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
+        (b'{"a":Infinity}', {"a": float("inf")}),
+        (b'{"a":"\\ud800"}', {"a": "\ud800"}),
+        (b'{"a":1,"a":2}', {"a": 2}),
+        (b'{"a":' + b"9" * 5000 + b"}", {"a": float("inf")}),
+        (b'{"a":NaN,"b":17}', None),
+    ],
+)
+def test_what_lenient_writers_make_is_read(raw: bytes, value: object) -> None:
+    found = decode_object(raw)
+    assert found["b"] == 17 if value is None else found == value
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[1]", "expected a JSON object, found an array"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a":NaN,"b":' + b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_object_is_an_error(raw: bytes, message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        decode_object(raw)
+
+
+def test_the_slow_way_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = b'{"a":NaN}'
+    monkeypatch.setattr(rawjson, "FALLBACK_LIMIT", len(raw) - 1)
+    with pytest.raises(WireError, match="not JSON"):
+        decode_object(raw)
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_give_an_object_or_a_wire_error(raw: bytes) -> None:
+    try:
+        decode_object(raw)
+    except WireError:
+        pass
+
+
+@given(json_values)
+def test_any_json_that_python_writes_is_read(value: object) -> None:
+    assert list(decode_object(json.dumps({"value": value}).encode())) == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (17, "17"),
+        (-(2**80), "a larger number"),
+        (1.5, "1.5"),
+        ("x" * 10_000, "text"),
+        ("\ud800", "text with a lone surrogate"),
+        ([1], "an array"),
+        ({"a": 1}, "an object"),
+    ],
+)
+def test_values_are_named_for_messages(value: object, words: str) -> None:
+    assert kind(value) == words
+
+
+def test_short_texts_are_shown() -> None:
+    assert show("2.0") == "'2.0'"
+    assert len(show("x" * 10_000)) == 42
+    assert show(2) == "2"
+
+
+@pytest.mark.parametrize(
+    ("value", "good"), [("a", True), ("ü", True), ("😀", True), ("\ud800", False), ("a\udfff", False)]
+)
+def test_half_a_surrogate_pair_is_no_text(value: str, good: bool) -> None:
+    assert is_text(value) is good
