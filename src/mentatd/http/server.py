@@ -1,125 +1,104 @@
-"""The server side of HTTP/1.1: one Protocol per client connection.  (Contract; see the module's owner.)"""
+"""The server side of HTTP/1.1: listening, the count of connections, and an ordered end.
+
+`Request`, `Connection`, `Flow` and `Handler` are what the rest of the program sees of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Protocol
+import resource
+from collections.abc import Callable, Sequence
 
-from mentatd.errors import Refusal
+from mentatd.http.answers import Fields
+from mentatd.http.connection import Connection
+from mentatd.http.handler import Flow, Handler
+from mentatd.http.limits import SPARE_DESCRIPTORS, Limits
+from mentatd.http.listener import BACKLOG, EVERY_ADDRESS, listen
+from mentatd.http.reading import ServedConnection
+from mentatd.http.request import Body, Request
+from mentatd.http.shared import Shared
+from mentatd.http.timers import Sweep
 
-Body = bytes | memoryview
-"""A request body, whole and without chunk framing; a large one is a view of an anonymous mmap."""
+__all__ = ["Body", "Connection", "Fields", "Flow", "Handler", "Limits", "Request", "Server"]
 
-Fields = Iterable[tuple[bytes, bytes]]
-
-
-class Request:
-    """One request: its head taken apart as far as routing needs, its body whole.
-
-    In `Handler.admit` the body is not there yet and `body` is empty.
-    """
-
-    __slots__ = (
-        "arrived",
-        "body",
-        "head",
-        "http10",
-        "length",
-        "method",
-        "odd",
-        "path",
-        "peer",
-        "query",
-        "target",
-    )
-
-    method: str
-    target: bytes
-    """Origin form, as on the wire (an absolute-form target already reduced to its path)."""
-    path: str
-    """The target up to `?`, not percent-decoded (latin-1)."""
-    query: str
-    """What follows `?`, or empty."""
-    http10: bool
-    head: bytes
-    """The raw field lines, each ending in CRLF, without the start line and without the closing blank line."""
-    odd: bool
-    """The head holds a field that may not simply pass on (hop-by-hop, Expect, Transfer-Encoding, Content-Encoding,
-    or a Connection other than keep-alive): the slow path must rewrite it."""
-    length: int | None
-    """The announced Content-Length; None when chunked. 0 without a body."""
-    body: Body
-    peer: str
-    """The client's address; `::ffff:` forms are their IPv4 address, without a scope id."""
-    arrived: float
-    """Loop time when its first byte was seen."""
-
-    def get(self, name: bytes) -> bytes | None:
-        """The value of the first field called `name` (lower case), trimmed; None when absent."""
-        raise NotImplementedError
-
-    def get_all(self, name: bytes) -> list[bytes]:
-        """Every value of the field, in order."""
-        raise NotImplementedError
+_LARGEST_TICK_S = 0.5
 
 
-class Flow(Protocol):
-    """Who produces the answer of the request in progress, and must hear of the client's state."""
+class Server:
+    """One port. In order: `start`, `stop_accepting`, `drain`, `close`; each may be left out, `close` may not."""
 
-    def client_paused(self) -> None:
-        """The client's buffer is full: write no more until `client_resumed` (what is written still queues)."""
-
-    def client_resumed(self) -> None: ...
-
-    def client_lost(self) -> None:
-        """The client left (or half-closed) before the answer ended; nothing can be written any more."""
-
-
-class Handler(Protocol):
-    """What the server calls. Both run on the event loop, synchronously, and must not raise or block."""
-
-    def admit(self, request: Request) -> Refusal | int:
-        """Called when a head has come whose body has not come whole: a refusal to answer at once (before any
-        `100 Continue`), or the largest body in bytes that is read for it."""
-
-    def handle(self, request: Request, connection: Connection) -> None:
-        """Answer the request: now through `connection.answer`, or later as a `Flow` set on `connection.flow`."""
-
-    def refuse(self, refusal: Refusal, request: Request | None) -> tuple[bytes, bytes]:
-        """Render a refusal of the server itself: (content type, body)."""
-
-
-class Connection(asyncio.Protocol):
-    """One client connection. Requests are answered one at a time, in order."""
-
-    flow: Flow | None
-    """Set by the handler when it does not answer at once; cleared by the end of the answer."""
-    write: Callable[[bytes | memoryview], None]
-    """The transport's own `write`: for bytes of an answer whose head was written by the flow itself."""
-    http10: bool
-    """The request in progress came as HTTP/1.0."""
-    head_only: bool
-    """The request in progress is HEAD: only the head of the answer goes out."""
-    must_close: bool
-    """The answer in progress has to say `Connection: close` (the client asked for it, the server drains, or the
-    connection's framing is in doubt); the flow that writes its own head asks this first."""
-
-    def answer(
-        self, status: int, body: bytes, content_type: bytes = b"application/json", fields: Fields = ()
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        limits: Limits | None = None,
+        allowed: Callable[[str], bool] = lambda peer: True,
     ) -> None:
-        """Write a whole answer (framing, Date-less, HEAD, keep-alive and close seen to) and end it."""
-        raise NotImplementedError
+        """`allowed` tells whether the client at an address may use the server; others get 403 on every path."""
+        self._limits = limits or Limits()
+        self._shared = Shared(handler, self._limits, allowed, _descriptors_for_clients())
+        times = (self._limits.client_timeout_s, self._limits.keep_alive_s, self._limits.linger_s)
+        self._sweep = Sweep(self._shared.connections, min(_LARGEST_TICK_S, min(times) / 4))
+        self._servers: list[asyncio.Server] = []
+        self.port = 0
+        """The port in use, once started."""
 
-    def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal, rendered by the handler; closes as `Refusal.close` says, so that the client can
-        still read it: the sending side is shut and what arrives is read away for up to 2 s."""
-        raise NotImplementedError
+    @property
+    def connections(self) -> int:
+        """Client connections that are open now."""
+        return len(self._shared.connections)
 
-    def end(self, *, keep: bool) -> None:
-        """The flow's answer is complete; go on with the next request, or close after flushing."""
-        raise NotImplementedError
+    async def start(self, port: int, hosts: Sequence[str] = EVERY_ADDRESS) -> None:
+        """Listen on `port` (0: any free one) of `hosts`. Raises SettingsError when that is impossible."""
+        loop = asyncio.get_running_loop()
+        sockets = listen(port, hosts)
+        self.port = sockets[0].getsockname()[1]
+        for sock in sockets:
+            server = await loop.create_server(self._new_connection, sock=sock, backlog=BACKLOG)
+            self._servers.append(server)
+        self._sweep.start()
 
-    def cut(self) -> None:
-        """Flush what was written, then cut the connection so that the client sees a truncated answer."""
-        raise NotImplementedError
+    def _new_connection(self) -> ServedConnection:
+        return ServedConnection(self._shared)
+
+    def stop_accepting(self) -> None:
+        """Take no new connections; the ones that are open go on."""
+        for server in self._servers:
+            server.close()
+
+    async def drain(self, within_s: float) -> bool:
+        """Close idle connections now and each other one after the answer in progress, for at most `within_s` seconds.
+
+        Returns whether all of them ended; those that did not are left to `close`.
+        """
+        self._shared.draining = True
+        for connection in list(self._shared.connections):
+            connection.drain()
+        return await self._wait_until_empty(within_s)
+
+    async def close(self) -> None:
+        """Cut what is left; harmless when nothing is."""
+        self.stop_accepting()
+        self._shared.draining = True
+        for connection in list(self._shared.connections):
+            connection.abort()
+        await self._wait_until_empty(self._limits.linger_s)
+        self._sweep.stop()
+
+    async def _wait_until_empty(self, within_s: float) -> bool:
+        shared = self._shared
+        try:
+            async with asyncio.timeout(within_s):
+                while shared.connections:
+                    shared.emptied.clear()
+                    await shared.emptied.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def _descriptors_for_clients() -> float:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return float("inf")
+    return limit - min(SPARE_DESCRIPTORS, limit // 8)

@@ -1,0 +1,46 @@
+"""The head of an answer that the server writes itself."""
+
+from __future__ import annotations
+
+import functools
+import http
+from collections.abc import Iterable
+from email.utils import formatdate
+
+Fields = Iterable[tuple[bytes, bytes]]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@functools.cache
+def _status_line(status: int) -> bytes:
+    return f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n".encode()
+
+
+@functools.lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return b"Date: %b\r\n" % formatdate(second, usegmt=True).encode()
+
+
+def render_head(
+    status: int,
+    length: int,
+    content_type: bytes,
+    fields: Fields,
+    *,
+    second: int,
+    connection: bytes | None,
+) -> bytes:
+    """Status line, fields and blank line of an answer with `length` bytes of body.
+
+    204 and 304 say nothing of a body (RFC 9110 sections 8.6 and 15.4.5). `second` is Unix time for Date, which a
+    server with a clock must send (RFC 9110 section 6.6.1); `connection` is the value of Connection, if it needs one.
+    """
+    lines = [_status_line(status), _date(second)]
+    if status not in (204, 304):
+        lines.append(b"Content-Type: %b\r\nContent-Length: %d\r\n" % (content_type, length))
+    lines += [b"%b: %b\r\n" % field for field in fields]
+    if connection is not None:
+        lines.append(b"Connection: %b\r\n" % connection)
+    lines.append(b"\r\n")
+    return b"".join(lines)

@@ -1,0 +1,43 @@
+"""The bounds of the server side: sizes, counts and times, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEAD_BYTES = 64 * 1024
+"""Start line and fields of one request; room for the largest cookies and tokens in the field."""
+HEAD_FIELDS = 256
+"""Fields in one head: far above any client's, and it bounds the work of taking a head apart."""
+PLAIN_BODY_BYTES = 128 * 1024
+"""A body of known length up to this is collected in plain bytes and never asks `Handler.admit`; a larger one is
+received straight into its final place, which costs a memory map."""
+PIPELINED_BYTES = 64 * 1024
+"""Bytes behind the request in progress that are kept; past it the client is no longer read."""
+WRITE_HIGH_WATER = 256 * 1024
+"""Unsent bytes of an answer at which its producer is paused: deep enough that a burst of chunks pauses nobody,
+shallow enough that a client which does not read costs well under 1 MiB."""
+CHUNK_LINE_BYTES = 4 * 1024
+"""A chunk's size line with its extensions."""
+TRAILER_BYTES = 64 * 1024
+"""All trailer fields of one chunked body; they are dropped."""
+PROGRESS_BYTES = 1024
+"""What a body must bring in each `client_timeout_s`."""
+OVERFLOW_CONNECTIONS = 256
+"""Connections above `max_connections` that are open at one time only to be answered 503; beyond, they are dropped."""
+SPARE_DESCRIPTORS = 32
+"""Descriptors below the process's limit that no client may take: they answer 503 and reach engines and daemons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the owner of a server decides about its clients. Durations in seconds."""
+
+    client_timeout_s: float = 60.0
+    """A head must be whole within it, a body make progress within each, an unread answer drain within each."""
+    max_connections: int = 4096
+    """Connections that are served at one time."""
+    keep_alive_s: float = 75.0
+    """An idle connection is closed after it: above the 60 s that common clients and load balancers keep theirs, so
+    that they close first and no request meets a closing socket."""
+    linger_s: float = 2.0
+    """How long the bytes of a refused client are read away, so that it sees the answer and not a reset."""

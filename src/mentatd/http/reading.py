@@ -1,0 +1,304 @@
+"""The reading side of a client connection: bytes to requests, one at a time.
+
+The common request, whole in one read, passes from `data_received` to `Handler.handle` by plain calls: no task, no
+queue, no timer. Everything else is the same code with bytes kept in between: an incomplete head in the `HeadReader`,
+a body in its collector, what was sent ahead of an answer in `_pipelined`.
+
+A client is never paused while its request is out, because uvloop tells neither end of stream nor reset of a paused
+transport; only one that has sent more than 64 KiB ahead is. A client that does not read its answers gets no next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import cast
+
+from mentatd.errors import Refusal
+from mentatd.http import refusals
+from mentatd.http.answers import CONTINUE
+from mentatd.http.body import Chunked, Counted, Mapped, Progress
+from mentatd.http.connection import Connection, State
+from mentatd.http.headers import HeadReader
+from mentatd.http.limits import (
+    OVERFLOW_CONNECTIONS,
+    PIPELINED_BYTES,
+    PLAIN_BODY_BYTES,
+    PROGRESS_BYTES,
+    WRITE_HIGH_WATER,
+)
+from mentatd.http.request import Request
+from mentatd.http.shared import Shared
+from mentatd.log import log
+
+_IDLE, _BODY, _ANSWERING = State.IDLE, State.BODY, State.ANSWERING
+
+
+class ServedConnection(Connection):
+    """What the server makes for each client."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._pipelined = bytearray()
+        self._advancing = False
+        self._write_paused = False
+        self._body: Counted | Chunked | Mapped | None = None
+        self._progress_mark = 0
+        self._arrived = 0.0
+        self._reader: HeadReader
+        self._allowed = True
+        self._overflow = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)
+        self.write = transport.write
+        shared = self._shared
+        shared.connections.add(self)
+        peer = _peer_address(transport)
+        self._reader = HeadReader(peer)
+        self.deadline = self._loop.time() + shared.limits.keep_alive_s
+        transport.set_write_buffer_limits(WRITE_HIGH_WATER)
+        if self._has_no_room():
+            self._overflow = True
+            shared.overflow += 1
+            if shared.overflow > OVERFLOW_CONNECTIONS:
+                transport.abort()
+            else:
+                self._reject(refusals.TOO_MANY, None)
+            return
+        self._allowed = shared.allowed(peer)
+
+    def _has_no_room(self) -> bool:
+        shared = self._shared
+        if len(shared.connections) - shared.overflow > shared.limits.max_connections:
+            return True
+        return int(self._transport.get_extra_info("socket").fileno()) >= shared.descriptors
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._state = State.CLOSED
+        self.deadline = math.inf
+        shared = self._shared
+        shared.connections.discard(self)
+        shared.overflow -= self._overflow
+        if not shared.connections:
+            shared.emptied.set()
+        self._pipelined.clear()
+        self._body = self._request = None
+        self._lose_flow()
+
+    def eof_received(self) -> None:
+        # The transport closes itself behind this, once what is written has drained.
+        if self._state is _ANSWERING:
+            # A client may go on reading after it shut its sending side, but none that waits for an answer does.
+            self._state = State.CLOSING
+            self._transport.abort()
+            self._lose_flow()
+        elif self._state is _BODY or (self._state is _IDLE and self._reader.holding):
+            self._reject(refusals.INCOMPLETE, self._request)
+        elif self._state is _IDLE:
+            self._drop()
+
+    def _lose_flow(self) -> None:
+        flow, self.flow = self.flow, None
+        if flow is not None:
+            flow.client_lost()
+
+    def _drop(self) -> None:
+        """Close a connection that has no request in progress."""
+        self._transport.close()
+        self._linger()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        if self.flow is not None:
+            self.flow.client_paused()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if self.flow is not None:
+            self.flow.client_resumed()
+        self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        if (self._state is _IDLE and not self._write_paused) or self._state is _BODY:
+            self._advance(data)
+        elif self._state is not State.CLOSING:
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        """Hold what is sent ahead of an answer."""
+        self._pipelined += data
+        if len(self._pipelined) > PIPELINED_BYTES:
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        if self._pipelined and self._state is _IDLE and not self._advancing and not self._write_paused:
+            data = bytes(self._pipelined)
+            self._pipelined.clear()
+            self._transport.resume_reading()
+            self._advance(data)
+
+    def _advance(self, data: bytes) -> None:
+        """Take what `data` holds, request by request, until one is being answered or the bytes run out."""
+        # A handler may answer within this loop, and the answer's end must not enter it again.
+        self._advancing = True
+        while data:
+            if self._state is _BODY:
+                data = self._take_body(data)
+            elif self._state is _IDLE and not self._write_paused:
+                data = self._take_head(data)
+            else:
+                if self._state is not State.CLOSING:
+                    self._keep(data)
+                break
+        self._advancing = False
+
+    def _take_head(self, data: bytes) -> bytes:
+        reader = self._reader
+        if not reader.holding:
+            self._arrived = self._loop.time()
+        request, rest = reader.read(data, self._arrived)
+        if request is None:
+            self.deadline = self._arrived + self._shared.limits.client_timeout_s
+            return b""
+        if isinstance(request, Refusal):
+            self._reject(request, None)
+            return b""
+        self.http10 = request.http10
+        self.head_only = request.method == "HEAD"
+        self._close = not request.keep_alive
+        if not self._allowed:
+            self._reject(refusals.FORBIDDEN, request)
+            return b""
+        if request.length == len(request.body):
+            self._dispatch(request)
+            return rest
+        return self._begin_body(request, rest)
+
+    def _begin_body(self, request: Request, rest: bytes) -> bytes:
+        """Read the body of `request`, which begins with `rest`; what does not belong to it comes back."""
+        length = request.length
+        limit = PLAIN_BODY_BYTES
+        if length is None or length > limit or request.expects_continue:
+            verdict = self._admit(request)
+            if not isinstance(verdict, Refusal) and length is not None and length > verdict:
+                verdict = refusals.too_large(verdict)
+            if isinstance(verdict, Refusal):
+                self._reject(verdict, request)
+                return b""
+            limit = verdict
+        if request.expects_continue and not rest:
+            self.write(CONTINUE)
+        self._request = request
+        self._state = _BODY
+        self._progress_mark = 0
+        self.deadline = self._loop.time() + self._shared.limits.client_timeout_s
+        if length is None:
+            self._body = Chunked(limit)
+        elif length <= max(PLAIN_BODY_BYTES, len(rest)):
+            self._body = Counted(length)
+        else:
+            self._body = Mapped(self, length, rest, self._mapped_whole)
+            self._transport.set_protocol(self._body)
+            return b""
+        return rest
+
+    def _admit(self, request: Request) -> Refusal | int:
+        try:
+            return self._shared.handler.admit(request)
+        except Exception as error:
+            self._log_crash(request, error)
+            return refusals.CRASHED
+
+    def _take_body(self, data: bytes) -> bytes:
+        body, request = self._body, self._request
+        assert request is not None
+        assert isinstance(body, Counted | Chunked)
+        progress, rest = body.feed(data)
+        match progress:
+            case Progress.DONE:
+                request.body = body.take()
+                self._dispatch(request)
+            case Progress.MALFORMED:
+                self._reject(refusals.CHUNKING, request)
+            case Progress.TOO_LARGE:
+                self._reject(refusals.too_large(body.limit), request)
+        return rest
+
+    def _mapped_whole(self, body: memoryview) -> None:
+        request = self._request
+        assert request is not None
+        self._transport.set_protocol(self)
+        request.body = body
+        self._dispatch(request)
+
+    def _dispatch(self, request: Request) -> None:
+        """Hand a whole request to the handler."""
+        self._body = None
+        self._request = request
+        self._state = _ANSWERING
+        self.deadline = math.inf
+        self.began = False
+        try:
+            self._shared.handler.handle(request, self)
+        except Exception as error:
+            self._log_crash(request, error)
+            if self._state is _ANSWERING and self._request is request:
+                self._recover()
+
+    def _recover(self) -> None:
+        """End a request whose handler failed."""
+        self._lose_flow()
+        if self.began:
+            self.cut()
+        else:
+            self.refuse(refusals.CRASHED)
+
+    def _log_crash(self, request: Request, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        log("request_crashed", method=request.method, path=request.path, client=request.peer, error=text)
+
+    def _reject(self, refusal: Refusal, request: Request | None) -> None:
+        """Refuse what was read so far, and read nothing more as a request: its body or what follows is in doubt."""
+        if isinstance(self._body, Mapped):
+            self._transport.set_protocol(self)
+        self._body = None
+        self._request = request
+        self._close = True
+        self._state = _ANSWERING
+        self.refuse(refusal)
+
+    def expired(self, now: float) -> None:
+        """The deadline has passed: called by the sweep."""
+        match self._state:
+            case State.IDLE if self._reader.holding:
+                self._reject(refusals.TOO_SLOW, None)
+            case State.IDLE:
+                self._drop()
+            case State.BODY:
+                self._body_expired(now)
+            case State.CLOSING if self._lingering is not None:
+                self._lingering.look(now)
+                self.deadline = self._lingering.deadline
+
+    def _body_expired(self, now: float) -> None:
+        received = self._body.received if self._body is not None else 0
+        if received - self._progress_mark < PROGRESS_BYTES:
+            self._reject(refusals.TOO_SLOW, self._request)
+            return
+        self._progress_mark = received
+        self.deadline = now + self._shared.limits.client_timeout_s
+
+    def drain(self) -> None:
+        """The server ends: close now if no request is in progress."""
+        if self._state is _IDLE and not self._reader.holding and not self._pipelined:
+            self._drop()
+
+
+def _peer_address(transport: asyncio.Transport) -> str:
+    """The client's address without a scope id, IPv4 also where it came through an IPv6 socket; empty if it left."""
+    peername = transport.get_extra_info("peername")
+    if not peername:
+        return ""
+    address: str = peername[0].partition("%")[0]
+    return address.removeprefix("::ffff:") if "." in address else address

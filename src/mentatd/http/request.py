@@ -1,0 +1,87 @@
+"""One request, as the server hands it to its handler."""
+
+from __future__ import annotations
+
+Body = bytes | memoryview
+"""A request body, whole and without chunk framing; a large one is a view of an anonymous memory map."""
+
+
+class Request:
+    """One request: its head taken apart as far as routing needs, its body whole.
+
+    In `Handler.admit` the body is not there yet and `body` is empty. The connection keeps the request until its
+    answer ends, so whoever has no more use for a large body sets `body` to `b""`.
+    """
+
+    __slots__ = (
+        "_lower",
+        "arrived",
+        "body",
+        "expects_continue",
+        "head",
+        "http10",
+        "keep_alive",
+        "length",
+        "method",
+        "odd",
+        "path",
+        "peer",
+        "query",
+        "target",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        head: bytes = b"",
+        body: Body = b"",
+        length: int | None = 0,
+        odd: bool = False,
+        http10: bool = False,
+        peer: str = "",
+        arrived: float = 0.0,
+        lower: bytes | None = None,
+    ) -> None:
+        self.method = method
+        self.target = target
+        """Origin form, as on the wire (an absolute-form target already reduced to its path, `*` to `/`)."""
+        path, _, query = target.decode("latin-1").partition("?")
+        self.path = path
+        """The target up to `?`, not percent-decoded (latin-1)."""
+        self.query = query
+        """What follows `?`, or empty."""
+        self.http10 = http10
+        self.head = head
+        """The raw field lines, each ending in CRLF, without the start line and without the closing blank line."""
+        self.odd = odd
+        """The head holds a field that may not simply pass on (hop-by-hop, Expect, Transfer-Encoding,
+        Content-Encoding, or a Connection other than keep-alive): the slow path must rewrite it."""
+        self.length = length
+        """The announced Content-Length; None when chunked. 0 without a body."""
+        self.body = body
+        self.peer = peer
+        """The client's address; `::ffff:` forms are their IPv4 address, without a scope id."""
+        self.arrived = arrived
+        """Loop time when its first byte was seen."""
+        self.keep_alive = not http10
+        """The client would use the connection again (RFC 9112 section 9.3)."""
+        self.expects_continue = False
+        """The client waits for `100 Continue` before it sends the body (RFC 9110 section 10.1.1)."""
+        self._lower = b"\r\n" + head.lower() if lower is None else lower
+
+    def get(self, name: bytes) -> bytes | None:
+        """The value of the first field called `name` (lower case), trimmed; None when absent."""
+        # `_lower` is CRLF and then `head` in lower case, so an offset in it is two above the one in `head`.
+        at = self._lower.find(b"\r\n%b:" % name)
+        return None if at < 0 else self._value(at + len(name) + 1)
+
+    def get_all(self, name: bytes) -> list[bytes]:
+        """Every value of the field called `name` (lower case), trimmed, in order."""
+        field, values, at = b"\r\n%b:" % name, [], -1
+        while (at := self._lower.find(field, at + 1)) >= 0:
+            values.append(self._value(at + len(name) + 1))
+        return values
+
+    def _value(self, start: int) -> bytes:
+        return self.head[start : self.head.find(b"\r\n", start)].strip(b" \t")

@@ -1,0 +1,34 @@
+"""What the connections of one server have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mentatd.http.handler import Handler
+from mentatd.http.limits import Limits
+
+if TYPE_CHECKING:
+    from mentatd.http.reading import ServedConnection
+
+
+@dataclass(slots=True)
+class Shared:
+    """Owned by the server; read and kept up to date by its connections."""
+
+    handler: Handler
+    limits: Limits
+    allowed: Callable[[str], bool]
+    """Whether a peer's address may use the server; asked once a connection."""
+    descriptors: float
+    """The first descriptor number that no client may have. The system gives the lowest free one, so this many are in
+    use when a connection gets it."""
+    connections: set[ServedConnection] = field(default_factory=set)
+    overflow: int = 0
+    """Those of `connections` that are open only to be answered 503."""
+    draining: bool = False
+    """The server ends: no answer keeps its connection."""
+    emptied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by the last connection that leaves."""
