@@ -86,8 +86,9 @@ def _announced(service: Service) -> str:
 
 def _failure(probe: Probe, note: str | None) -> str:
     tried = "; ".join(
-        f"{attempt.url[:WIRE_LIMIT]}: {(attempt.error or 'no error')[:ERROR_LIMIT]}"
+        f"{attempt.url[:WIRE_LIMIT]}: {attempt.error[:ERROR_LIMIT]}"
         for attempt in probe.attempts
+        if attempt.error is not None
     )
     reported = f" (agent reports: {note[:WIRE_LIMIT]})" if note else ""
     return f"endpoint probe failed: {tried}{reported}"

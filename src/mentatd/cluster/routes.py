@@ -82,8 +82,8 @@ def build(
         if state.route is None:
             for held_name in dict.fromkeys((*state.names, name)):
                 held[held_name] = (*held.get(held_name, ()), name)
-        elif state.probe is not None:
-            for entry in state.probe.models:
+        else:
+            for entry in _listed(state.probe):
                 others = models.get(entry.id, ())
                 if not others or others[-1] is not state.route:
                     models[entry.id] = (*others, state.route)
@@ -103,9 +103,13 @@ def _state(
             route = _route(group, probe.url, fresh_until=probe.at + fresh_s)
         except ValueError as error:
             reason = f"endpoint probe failed: {error}"
-    listed = tuple(entry.id for entry in probe.models) if probe is not None else ()
+    listed = tuple(entry.id for entry in _listed(probe))
     names = listed or (before.names if before is not None else ())
     return GroupState(group=group, probe=probe, why_not=reason, route=route, names=names)
+
+
+def _listed(probe: Probe | None) -> tuple[ModelEntry, ...]:
+    return () if probe is None else probe.models
 
 
 def _route(group: Group, in_use: str, *, fresh_until: float) -> Route:
@@ -186,8 +190,7 @@ def _first_fresh(routes: tuple[Route, ...], now: float) -> Route | None:
 
 def _entry(state: GroupState, model: str) -> Iterable[ModelEntry]:
     """The group's own entry for `model`, the first where its engine lists it twice."""
-    models = () if state.probe is None else state.probe.models
-    return [entry for entry in models if entry.id == model][:1]
+    return [entry for entry in _listed(state.probe) if entry.id == model][:1]
 
 
 def _reasons(table: RouteTable, names: Iterable[str], now: float) -> dict[str, str]:

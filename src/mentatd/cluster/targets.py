@@ -9,7 +9,7 @@ from mentatd.cluster.sources import parse_address
 
 _BASE = re.compile(
     r"(https?)://"
-    r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))"  # an IPv6 address, or any other host
+    r"(?:\[([0-9a-f:.]+(?:%[\w.~-]+)?)\]|([\w.~-]+))"  # an IPv6 address, or any other host
     r"(?::([0-9]{0,5}))?"
     r"(/[!\"$->@-~]*)?",  # visible ASCII; no query, no fragment
     re.IGNORECASE | re.ASCII,
@@ -26,13 +26,13 @@ class Target:
     """One base URL, ready for requests."""
 
     url: str
-    """The base as announced or derived, without a trailing slash."""
+    """The base exactly as announced or derived: the group's candidate."""
     host: str
-    """A name or a literal address, without brackets."""
+    """A name or a literal address, without brackets, with its scope id if it has one."""
     port: int
     tls: bool
     authority: bytes
-    """For the Host field: `10.0.0.2:8000`, the port left out where it is the scheme's own."""
+    """For the Host field: `10.0.0.2:8000`, without the scheme's own port and without a scope id (RFC 6874)."""
     prefix: bytes
     """The base's path without its `/v1`; empty where `whole` is set."""
     whole: bytes | None
@@ -66,12 +66,12 @@ def parse_target(url: str) -> Target:
         raise ValueError(f"{url[:_SHOWN]!r} has no valid IPv6 address")
     path = path.rstrip("/")
     host = (v6 or name).lower()
-    authority = f"[{host}]" if v6 else host
+    authority = f"[{host.partition('%')[0]}]" if v6 else host
     if port != own_port:
         authority += f":{port}"
     under_v1 = path.endswith("/v1")
     return Target(
-        url=url.rstrip("/"),
+        url=url,
         host=host,
         port=port,
         tls=own_port == _SCHEME_PORT["https"],
