@@ -146,11 +146,11 @@ def test_the_first_gate_that_is_shut(
 
 
 def test_a_url_needs_no_allowed_address() -> None:
-    assert judge(group("glm", agent("glm@c0@8.8.8.8", openai=UrlService("https://engine.example/v1")))) is None
+    assert (
+        judge(group("glm", agent("glm@c0@8.8.8.8", openai=UrlService("https://engine.example/v1")))) is None
+    )
 
 
 def test_a_url_is_quoted_as_announced() -> None:
     far = replace(group("glm", agent(openai=UrlService("http://h/v1"))), candidates=())
     assert (why_not(far, None, now=0.0, fresh_s=18.0) or "").startswith("announced http://h/v1, and no ")
-        judge(group("glm", agent("glm@c0@8.8.8.8", openai=UrlService("https://engine.example/v1")))) is None
-    )
