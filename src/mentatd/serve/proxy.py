@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from mentatd.cluster.routes import NotAdmitted, Route, RouteTable, Unknown, lookup
+from mentatd.cluster.routes import Route, RouteTable, lookup
 from mentatd.errors import Refusal
 from mentatd.http.pool import Pool
 from mentatd.http.request import Request
@@ -83,7 +83,7 @@ class Proxy:
         now = self._now()
         found = lookup(self._cluster.table, routing.model, now=now, load=self._inflight.count)
         if not isinstance(found, Route):
-            connection.refuse(_refuse_route(routing.model, found))
+            connection.refuse(refusals.not_routed(routing.model, found))
             return
         drop = connection_names(request.get_all(b"connection")) if request.odd else frozenset()
         fields = request_fields(
@@ -154,12 +154,6 @@ def _codings(request: Request) -> tuple[str, ...]:
 def _refuse_coding(codings: tuple[str, ...]) -> Refusal | None:
     unknown = unknown_coding(codings)
     return None if unknown is None else refusals.unknown_encoding(unknown, KNOWN)
-
-
-def _refuse_route(model: str, found: NotAdmitted | Unknown) -> Refusal:
-    if isinstance(found, NotAdmitted):
-        return refusals.model_not_ready(model, found.reasons)
-    return refusals.model_not_found(model, found.available, found.not_ready)
 
 
 def _corrected_type(routing: Routing, content_type: bytes) -> bytes | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mentatd.cluster.routes import NotAdmitted, Unknown
 from mentatd.errors import Refusal
 from mentatd.wire.openai import BadBody, shown
 
@@ -36,8 +37,11 @@ TABLE = (
     Kind(400, _REQUEST, "invalid_body", "the body is neither JSON nor a form that can be read"),
     Kind(400, _REQUEST, "missing_model", "the body has no `model`"),
     Kind(400, _REQUEST, "invalid_model", "`model` is not a non-empty string"),
+    Kind(400, _REQUEST, "invalid_prompt", "the prompt to be counted cannot be read, or its engine refuses it"),
+    Kind(400, _REQUEST, "unknown_provider", "nothing here can count tokens with the engine that serves the model"),
     Kind(400, _REQUEST, "invalid_encoding", "the body is not what its Content-Encoding says"),
     Kind(403, "permission_error", "source_not_allowed", "the client's address is not in ALLOWED_SOURCES"),
+    Kind(403, "permission_error", "origin_not_allowed", "a browser page of another site asks for `/mcp`"),
     Kind(404, _REQUEST, "model_not_found", "nothing serves this model; see `available` and `not_ready`"),
     Kind(404, _REQUEST, "unknown_path", "the router has no document at this path"),
     Kind(405, _REQUEST, "method_not_allowed", "the path does not take this method; see the Allow field"),
@@ -102,6 +106,35 @@ def model_not_ready(model: str, reasons: Mapping[str, str]) -> Refusal:
     """503: `model` belongs to groups that are not admitted; `reasons` is group to why."""
     why = "; ".join(f"group {group}: {reason}" for group, reason in reasons.items())
     return _refuse("model_not_ready", f"the model {shown(model)!r} cannot be served now: {why}", "model")
+
+
+def not_routed(model: str, found: NotAdmitted | Unknown) -> Refusal:
+    """404 or 503: what the route table has in place of a route for `model`."""
+    if isinstance(found, NotAdmitted):
+        return model_not_ready(model, found.reasons)
+    return model_not_found(model, found.available, found.not_ready)
+
+
+def origin_not_allowed() -> Refusal:
+    """403: see `serve.mcp.endpoint.origin_allowed`."""
+    return _refuse("origin_not_allowed", "the Origin of this request is another site's")
+
+
+def invalid_prompt(message: str) -> Refusal:
+    """400: the prompt to be counted cannot be read, or its engine refuses it."""
+    return _refuse("invalid_prompt", message)
+
+
+def unknown_provider(group: str, provider: str, known: Iterable[str]) -> Refusal:
+    """400: the group did not say what its engine is, or says something that is not known here."""
+    said = f"announced the provider {shown(provider)!r}" if provider else "announced no provider"
+    message = f"group {group} {said}; tokens can be counted with: {', '.join(known)} (MENTAT_MODEL_PROVIDER)"
+    return _refuse("unknown_provider", message, "model")
+
+
+def internal_error() -> Refusal:
+    """500: a defect of the router; the log has it."""
+    return _refuse("internal_error", "the router failed at this request; its log says why")
 
 
 def unknown_path(method: str, path: str) -> Refusal:
