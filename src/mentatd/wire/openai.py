@@ -104,7 +104,7 @@ def find_model(body: bytes | memoryview) -> Routing | BadBody:
         model = _decode_text(wanted.model)
     except msgspec.ValidationError:
         return _NO_NAME
-    return Routing(model, wanted.stream == b"true") if model else _NO_NAME
+    return Routing(model, bytes(wanted.stream) == b"true") if model else _NO_NAME
 
 
 def _find_slowly(body: bytes | memoryview, reason: str) -> Routing | BadBody:
