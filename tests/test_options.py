@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mentatd import __version__
 from mentatd.errors import SettingsError
-from mentatd.options import Option, count, host_port, parse, port, seconds
+from mentatd.options import Option, address, count, host_port, milliseconds, parse, port, seconds
 
 OPTIONS = (
     Option("group", "MENTAT_GROUP", "default", "the group"),
@@ -109,6 +109,26 @@ def test_numbers() -> None:
     assert port("x", "0", lowest=0) == 0
     assert count("x", "0") == 0
     assert seconds("x", "0.25") == 0.25
+    assert milliseconds("x", "600000") == 600_000
+
+
+def test_addresses() -> None:
+    assert address("x", "10.0.0.1") == "10.0.0.1"
+    assert address("x", "FD00:0::1") == "fd00::1"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is not an IP address"),
+        ("localhost", "is not an IP address"),
+        ("0.0.0.0", "is every address"),
+        ("::", "is every address"),
+    ],
+)
+def test_what_is_no_address(text: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        address("x", text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "65536", "1.5", "٣", "9" * 5000])

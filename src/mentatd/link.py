@@ -12,8 +12,8 @@ from mentatd.errors import MentatError
 from mentatd.wire.frames import Decoder, FrameError, encode
 from mentatd.wire.messages import Message, Unknown, Unreadable, read_message, write_message
 
-MAX_HEADER = 1024 * 1024
-"""Bytes. A registration is some hundred; nothing that these links carry comes near it."""
+MAX_HEADER = 64 * 1024
+"""Bytes. A registration is some hundred; nothing that these links bring comes near it."""
 MAX_PAYLOAD = 64 * 1024
 """Bytes. Payloads belong to placement, of which these links carry none."""
 

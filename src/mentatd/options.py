@@ -10,6 +10,7 @@ import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from mentatd import __version__
 from mentatd.errors import SettingsError
@@ -93,6 +94,22 @@ def seconds(name: str, text: str) -> float:
     return value
 
 
+def milliseconds(name: str, text: str) -> int:
+    """A whole number of milliseconds up to a month. Raises SettingsError."""
+    return _whole(name, text, 0, 31 * 24 * 3600 * 1000, "a number of milliseconds")
+
+
+def address(name: str, text: str) -> str:
+    """A numeric IP address in its one text, never a wildcard. Raises SettingsError."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        raise SettingsError(f"{name}={text!r} is not an IP address") from None
+    if found.is_unspecified:
+        raise SettingsError(f"{name}={text!r} is every address; leave it out for that")
+    return str(found)
+
+
 def host_port(name: str, text: str, default_port: int) -> tuple[str, int]:
     """`host`, `host:port`, `[::1]:port` or a bare IPv6 address; the host comes back without brackets.
 
@@ -112,7 +129,7 @@ def host_port(name: str, text: str, default_port: int) -> tuple[str, int]:
 
 
 def _whole(name: str, text: str, lowest: int, highest: int, what: str) -> int:
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else -1
     if not lowest <= value <= highest:
         raise SettingsError(f"{name}={text!r} is not {what} from {lowest} to {highest}")
     return value
