@@ -1,0 +1,1 @@
+"""The merged MCP endpoint: every group's management MCP as one server (manual "The MCP merge")."""

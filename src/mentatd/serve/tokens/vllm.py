@@ -1,0 +1,28 @@
+"""vLLM: `/tokenize` renders the chat template and counts (vLLM's "Tokenizer API")."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mentatd.serve.tokens.engine import Counted, Engine
+from mentatd.wire.prompt import Prompt
+
+
+class _Tokens(msgspec.Struct):
+    count: int
+
+
+class VllmCounter:
+    """Sends the prompt as a chat request, so that the template, instructions and tools are priced."""
+
+    async def count(self, engine: Engine, prompt: Prompt, request: bytes | None) -> Counted:
+        """See `TokenCounter`."""
+        body: dict[str, object] = {
+            "model": engine.model,
+            "messages": prompt.messages,
+            "add_generation_prompt": True,
+        }
+        if prompt.tools is not None:
+            body["tools"] = msgspec.Raw(prompt.tools)
+        answer: _Tokens = await engine.post_json(b"/tokenize", body, _Tokens)
+        return Counted(answer.count + prompt.media_tokens, prompt.uncounted)
