@@ -54,9 +54,11 @@ RAW = {
         (lambda f: f.flag("absent"), False, None),
         (lambda f: f.flag("absent", absent=True), True, None),
         (lambda f: f.flag("number", absent=True), True, "number: expected true or false, found 17"),
-        (lambda f: f.count("number"), 17, None),
-        (lambda f: f.count("numbers"), 5, None),
-        (lambda f: f.count("text"), 0, f"text: expected a whole number from 0 to {2**63 - 1}, found text"),
+        (lambda f: f.count("number", high=17), 17, None),
+        (lambda f: f.count("numbers", high=5), 5, None),
+        (lambda f: f.count("text", high=9), 0, "text: expected a whole number from 0 to 9, found text"),
+        (lambda f: f.count("number", high=16), 0, "number: expected a whole number from 0 to 16, found 17"),
+        (lambda f: f.count("numbers", high=4), 0, "numbers: expected a whole number from 0 to 4, found 5"),
         (lambda f: f.texts("absent"), (), None),
         (lambda f: f.texts("text"), (), "text: expected an array, found text"),
         (lambda f: f.integers("nothing"), (), None),
@@ -149,7 +151,7 @@ def test_the_number_of_problems_is_bounded() -> None:
 @given(json_values)
 def test_any_value_is_read_or_reported(value: object) -> None:
     fields = Fields({"x": value})
-    fields.text("x"), fields.integer("x"), fields.flag("x"), fields.count("x")
+    fields.text("x"), fields.integer("x"), fields.flag("x"), fields.count("x", high=9)
     fields.texts("x"), fields.integers("x"), list(fields.child("x")), fields.rows("x", "id")
     assert fields.problems() or value is None
     for problem in fields.problems():

@@ -128,10 +128,12 @@ class Fields:
         self.report(key, f"expected true or false, found {kind(value)}")
         return absent
 
-    def count(self, key: str) -> int:
-        """A number of things, given as a whole number or as the array of them."""
+    def count(self, key: str, *, high: int) -> int:
+        """A number of things up to `high`, given as a whole number or as the array of them."""
         value = self._raw.get(key)
-        return len(value) if isinstance(value, list) else self.integer(key)
+        if isinstance(value, list):
+            return Fields({key: len(value)}, self._report, self._path).integer(key, high=high)
+        return self.integer(key, high=high)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """The non-empty texts of an array."""

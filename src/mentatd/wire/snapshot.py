@@ -17,6 +17,9 @@ __all__ = ["Actor", "ActorState", "Agent", "GroupView", "Peer", "Problem", "Read
 ActorState = Literal["spawning", "running", "dead", "other"]
 """`other` is any further word: a minor version of the protocol may add one."""
 
+MAX_GPUS = 65535
+"""GPUs of one agent that are believed; more than any machine has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -156,7 +159,7 @@ def _read_agent(id_: str, row: Fields) -> Agent:
         container=row.text("container"),
         alive=row.flag("alive", absent=True),
         degraded=row.flag("degraded"),
-        gpus=(row.child("machine") if "machine" in row else row).count("gpus"),
+        gpus=(row.child("machine") if "machine" in row else row).count("gpus", high=MAX_GPUS),
         provider=announced.provider,
         services=announced.services,
         notes=announced.notes,
