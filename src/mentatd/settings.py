@@ -120,7 +120,11 @@ ALLOWED_SOURCES = Variable(
     _source,
 )
 DISCOVER_PEERS = Variable(
-    "DISCOVER_PEERS", "1 or anything else", "1", "1: watch the mesh peers of every watched daemon", "1".__eq__
+    "DISCOVER_PEERS",
+    "1 or anything else",
+    "1",
+    "1: watch the mesh peers of every watched daemon",
+    lambda text: text == "1",
 )
 POLL_INTERVAL_S = Variable(
     "POLL_INTERVAL_S", _SECONDS, "10", "between two polls of a daemon; stale after three", seconds
