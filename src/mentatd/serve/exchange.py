@@ -39,12 +39,11 @@ from typing import TYPE_CHECKING
 from mentatd.cluster.targets import Target
 from mentatd.errors import ConnectFailed, Refusal, UpstreamError
 from mentatd.http.pool import Pool
-from mentatd.http.request import Body
 from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
 from mentatd.log import log
 from mentatd.serve import refusals
-from mentatd.serve.forwarding import request_head, response_head
+from mentatd.serve.forwarding import Parcel, response_head
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
 from mentatd.wire.openai import render_refusal
@@ -76,21 +75,6 @@ class Means:
     """Told of the group and the base URL that did not take a connection."""
     now: Callable[[], float]
     """Loop time."""
-
-
-@dataclass(slots=True, eq=False)
-class Parcel:
-    """The request as it goes on."""
-
-    target: bytes
-    """The client's request target."""
-    fields: bytes
-    """The fields that go on, each behind its line break."""
-    body: Body
-
-    def pieces(self, to: Target) -> tuple[bytes, Body]:
-        """Head and body for one address."""
-        return request_head(to, self.target, self.fields, len(self.body)), self.body
 
 
 class Exchange:

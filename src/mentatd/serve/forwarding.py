@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from mentatd.cluster.targets import Target
+from mentatd.http.request import Body
 
 # The look-ahead spares most lines the alternatives. What is stripped here is written anew or ends here.
 _REQUEST_STOPS = re.compile(
@@ -43,14 +45,26 @@ def request_fields(head: bytes, *, drop: Collection[bytes] = (), content_type: b
     return fields
 
 
-def request_head(to: Target, target: bytes, fields: bytes, length: int) -> bytes:
-    """The whole head of a POST to an engine, for a body of `length` bytes."""
-    return b"POST %b HTTP/1.1\r\nHost: %b\r\nContent-Length: %d%b\r\n\r\n" % (
-        to.join(target),
-        to.authority,
-        length,
-        fields,
-    )
+@dataclass(slots=True, eq=False)
+class Parcel:
+    """A request as it goes on, to whichever address takes it."""
+
+    target: bytes
+    """The client's request target."""
+    fields: bytes
+    """The fields that go on, each behind its line break."""
+    body: Body
+    """Whole, decoded, without framing."""
+
+    def pieces(self, to: Target) -> tuple[bytes, Body]:
+        """The head and the body of the POST to one address."""
+        head = b"POST %b HTTP/1.1\r\nHost: %b\r\nContent-Length: %d%b\r\n\r\n" % (
+            to.join(self.target),
+            to.authority,
+            len(self.body),
+            self.fields,
+        )
+        return head, self.body
 
 
 def response_head(raw: bytes, *, coding: bool, add: bytes = b"") -> bytes:

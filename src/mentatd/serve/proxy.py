@@ -16,8 +16,8 @@ from mentatd.errors import Refusal
 from mentatd.http.pool import Pool
 from mentatd.http.request import Request
 from mentatd.serve import refusals
-from mentatd.serve.exchange import Exchange, Means, Parcel
-from mentatd.serve.forwarding import connection_names, request_fields
+from mentatd.serve.exchange import Exchange, Means
+from mentatd.serve.forwarding import Parcel, connection_names, request_fields
 from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks
 from mentatd.wire.codings import KNOWN, BadCoding, TooLarge, decode_body, parse_codings, unknown_coding

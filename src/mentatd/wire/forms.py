@@ -26,7 +26,8 @@ _VALUE_LIMIT = 64 * 1024
 _PARAMETER = re.compile(rb';[ \t]*([^\s"=;]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^;\s"]*)', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _DISPOSITION = re.compile(rb"\r\ncontent-disposition[ \t]*:([^\r\n]*)", re.IGNORECASE)
-_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*[{\[]")
+# bounded, so that a body of nothing but white space is not walked through
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]{0,1024}[{\[]")
 
 # in a URL-encoded form any letter of a name may be written as an escape
 _MODEL = re.compile(rb"(?:\A|&)(?:m|%6[dD])(?:o|%6[fF])(?:d|%64)(?:e|%65)(?:l|%6[cC])=([^&]*)")
