@@ -124,7 +124,7 @@ class _Asker:
         try:
             models = await self._models(url)
         except (UpstreamError, ValueError) as failure:
-            error = str(failure)[:ERROR_LIMIT]
+            error = _without(url, str(failure))[:ERROR_LIMIT]
         now = self._clock()
         return Attempt(url=url, error=error, seconds=now - began, at=now), models
 
@@ -142,6 +142,12 @@ class _Asker:
         if len(answer.body) < LARGE:
             return read_models(answer.body, self._group)
         return await asyncio.to_thread(read_models, answer.body, self._group)
+
+
+def _without(url: str, text: str) -> str:
+    """The client's texts begin with the server that was asked, and so does whatever quotes an attempt."""
+    server, separator, rest = text.partition(": ")
+    return rest if separator and url.startswith(server) else text
 
 
 class _GroupProber:

@@ -2,53 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from mentatd import __version__
 from mentatd.cluster.admission import Probe
-from mentatd.cluster.routes import GroupState, Route, RouteTable, listing, verdict
+from mentatd.cluster.routes import (
+    GroupState,
+    NotAdmitted,
+    Route,
+    RouteTable,
+    Unknown,
+    listing,
+    lookup,
+    verdict,
+)
+from mentatd.errors import Refusal
+from mentatd.serve import refusals
 from mentatd.serve.daemon import Daemon
 from mentatd.wire.openai import render_listing
 
 _encode = msgspec.json.Encoder().encode
 
 
-def models_document(table: RouteTable, *, now: float) -> bytes:
-    """`/v1/models`: each model that routes at `now`, as its engine listed it."""
-    return render_listing(listing(table, now=now))
+class Published(Protocol):
+    """Who has the newest table."""
+
+    table: RouteTable
 
 
-def model_document(table: RouteTable, name: str, *, now: float) -> bytes | None:
-    """`/v1/models/{id}`: one entry of the listing, or None."""
-    return next((entry.json for entry in listing(table, now=now) if entry.id == name), None)
+class Documents:
+    """What the router answers in JSON, always as of now."""
+
+    def __init__(
+        self,
+        cluster: Published,
+        daemons: Callable[[], Iterable[Daemon]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._daemons = daemons
+        self._clock = clock
+        self._started = clock()
+
+    def models(self) -> bytes:
+        """`/v1/models`: each model that routes, as its engine listed it."""
+        return render_listing(listing(self._cluster.table, now=self._clock()))
+
+    def model(self, path: str) -> bytes | Refusal:
+        """`/v1/models/{id}`: one entry of the listing. `path` is the id as it stands in the request's path."""
+        table, now = self._cluster.table, self._clock()
+        whole = _decoded(path)
+        entries = {entry.id: entry.json for entry in listing(table, now=now)}
+        name = whole if whole in entries else whole.removesuffix("/")
+        if name in entries:
+            return entries[name]
+        found = lookup(table, name, now=now, load=lambda group: 0)
+        if isinstance(found, NotAdmitted):
+            return refusals.model_not_ready(name, found.reasons)
+        assert isinstance(found, Unknown), "what routes is listed"
+        return refusals.model_not_found(name, found.available, found.not_ready)
+
+    def status(self) -> bytes:
+        """`/status.json`: the watched daemons, each group with its health, and what routes where."""
+        table, now = self._cluster.table, self._clock()
+        return _encode(
+            {
+                "version": __version__,
+                "uptime_s": round(now - self._started, 3),
+                "daemons": {daemon.claim.address: _daemon(daemon, now) for daemon in self._daemons()},
+                "groups": {name: _group(state, now) for name, state in table.groups.items()},
+                "models": {name: _model(routes) for name, routes in _routing(table, now).items()},
+            }
+        )
 
 
-def model_id(path: str) -> str | None:
-    """The model id that ends a request's path: percent-decoded, so that `/` may stand as itself or as `%2F`.
-
-    `path` is what follows `/v1/models/`, as it came. None when it is not UTF-8.
-    """
-    try:
-        return unquote_to_bytes(path.encode("latin-1")).decode()
-    except UnicodeError:
-        return None
-
-
-def status_document(table: RouteTable, daemons: Iterable[Daemon], *, now: float, uptime_s: float) -> bytes:
-    """`/status.json`. `now` is monotonic seconds."""
-    return _encode(
-        {
-            "version": __version__,
-            "uptime_s": round(uptime_s, 3),
-            "daemons": {daemon.claim.address: _daemon(daemon, now) for daemon in daemons},
-            "groups": {name: _group(state, now) for name, state in table.groups.items()},
-            "models": {name: _model(routes) for name, routes in _routing(table, now).items()},
-        }
-    )
+def _decoded(path: str) -> str:
+    """A model id may hold `/` as itself or as `%2F`; what is not UTF-8 reads as replacement characters."""
+    return unquote_to_bytes(path.encode("latin-1")).decode(errors="replace")
 
 
 def _daemon(daemon: Daemon, now: float) -> dict[str, Any]:

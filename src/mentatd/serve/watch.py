@@ -173,7 +173,8 @@ class Watches:
         return ended | {address: daemon.finding() for address, daemon in self._daemons.items()}
 
     def _begin(self, claim: Claim) -> None:
-        log("daemon_watch", daemon=claim.address, source=claim.source, node=claim.node_id)
+        known = {"node": claim.node_id} if claim.node_id else {}
+        log("daemon_watch", daemon=claim.address, source=claim.source, **known)
         daemon = Daemon(
             claim, self._client, self._polled, poll_interval=self._poll_interval, clock=self._clock
         )

@@ -1,0 +1,121 @@
+"""The composition root: what the router is made of, in which order it starts, and in which order it ends.
+
+Starting: the HTTP port first, for it is what can fail, then discovery, then the prober. Ending: no new
+connections; answers in progress go on for `DRAIN_S` while discovery keeps the table true; then what is left is cut,
+and everything is closed from the clients inwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from mentatd import __version__
+from mentatd.http.client import Client
+from mentatd.http.pool import Pool
+from mentatd.http.server import Limits, Server
+from mentatd.log import log
+from mentatd.serve.cluster import Cluster
+from mentatd.serve.handler import RouterHandler
+from mentatd.serve.inflight import Inflight
+from mentatd.serve.listen import Listener
+from mentatd.serve.networks import Networks
+from mentatd.serve.probe import Pace, Prober
+from mentatd.serve.proxy import Proxy
+from mentatd.serve.status import Documents
+from mentatd.serve.watch import Watches
+from mentatd.settings import Settings
+from mentatd.tasks import Tasks
+
+STALE_POLLS = 3
+"""A view older than this many poll intervals is stale (manual "Discovery")."""
+
+
+class Router:
+    """One router. `start`, then `stop`, then `close`; `close` alone ends it too. Made on the running loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises OSError when this box's interfaces cannot be read."""
+        self._settings = settings
+        self._tasks = Tasks("router")
+        self._networks = Networks()
+        self._cluster = Cluster(
+            self._networks,
+            settings.allowed_sources,
+            stale_after=STALE_POLLS * settings.poll_interval_s,
+            fresh_s=settings.probe_fresh_s,
+        )
+        self._pool = Pool()
+        client = Client(self._pool)
+        self._watches = Watches(
+            self._cluster,
+            self._networks,
+            client,
+            seeds=settings.seeds,
+            sources=settings.allowed_sources,
+            discover_peers=settings.discover_peers,
+            poll_interval=settings.poll_interval_s,
+        )
+        self._listener = Listener(
+            self._networks,
+            self._watches.announced,
+            port=settings.announce_port,
+            sources=settings.allowed_sources,
+            secret=settings.secret,
+            universe=settings.universe,
+        )
+        pace = Pace(settings.probe_interval_s, settings.probe_timeout_s, settings.probe_promote_s)
+        self._prober = Prober(self._cluster, client, pace)
+        self._inflight = Inflight(settings.serving_timeout_s)
+        self._proxy = Proxy(self._cluster, self._pool, self._inflight)
+        self._server = Server(
+            RouterHandler(self._proxy, Documents(self._cluster, self._watches.daemons)),
+            limits=Limits(
+                client_timeout_s=settings.client_timeout_s, max_connections=settings.max_connections
+            ),
+            allowed=self._allowed,
+        )
+
+    @property
+    def port(self) -> int:
+        """The HTTP port in use, once started."""
+        return self._server.port
+
+    async def start(self) -> None:
+        """Serve and discover. Raises SettingsError when the HTTP port cannot be had."""
+        for warning in self._settings.warnings:
+            log("setting_ignored", reason=warning)
+        await self._server.start(self._settings.serve_port)
+        if self._settings.announce_port:
+            self._listener.start()
+        self._watches.start()
+        self._prober.start()
+        self._tasks.start(self._networks.run(self._networks_changed), "networks")
+        log("serve_up", version=__version__, port=self.port)
+
+    async def stop(self, cut: asyncio.Event) -> None:
+        """Take no new connections, and let the answers in progress end: within DRAIN_S, or until `cut` is set."""
+        self._server.stop_accepting()
+        log("serve_draining", connections=self._server.connections, within_s=self._settings.drain_s)
+        drained = self._tasks.start(self._server.drain(self._settings.drain_s), "drain")
+        cut_short = self._tasks.start(cut.wait(), "cut")
+        await asyncio.wait((drained, cut_short), return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        """Cut what is left and close everything."""
+        cut = len(self._inflight)
+        await self._server.close()
+        await self._proxy.close()
+        await self._tasks.close()
+        await self._prober.close()
+        await self._watches.close()
+        self._listener.close()
+        self._cluster.close()
+        await self._pool.close()
+        log("serve_down", cut=cut)
+
+    def _allowed(self, peer: str) -> bool:
+        return self._settings.allowed_sources.allows(peer, self._networks.current)
+
+    def _networks_changed(self) -> None:
+        self._watches.networks_changed()
+        self._cluster.refresh()
