@@ -50,10 +50,15 @@ RAW = {
         (lambda f: f.integer("yes", high=9), 0, "yes: expected a whole number from 0 to 9, found true"),
         (lambda f: f.required_integer("number"), 17, None),
         (lambda f: f.required_integer("nothing"), 0, "nothing: expected a whole number, found nothing"),
+        (lambda f: f.port("number"), 17, None),
+        (lambda f: f.port("absent"), 0, "absent: expected a port from 1 to 65535, found null"),
+        (lambda f: f.port("huge"), 0, "huge: expected a port from 1 to 65535, found a larger number"),
+        (lambda f: f.port("yes"), 0, "yes: expected a port from 1 to 65535, found true"),
         (lambda f: f.flag("yes"), True, None),
         (lambda f: f.flag("absent"), False, None),
         (lambda f: f.flag("absent", absent=True), True, None),
         (lambda f: f.flag("number", absent=True), True, "number: expected true or false, found 17"),
+        (lambda f: f.count("absent", high=17), 0, None),
         (lambda f: f.count("number", high=17), 17, None),
         (lambda f: f.count("numbers", high=5), 5, None),
         (lambda f: f.count("text", high=9), 0, "text: expected a whole number from 0 to 9, found text"),
@@ -72,8 +77,8 @@ RAW = {
         (lambda f: f.rows("text", "id"), {}, "text: expected an object, found text"),
         (lambda f: f.peek("number"), 17, None),
         (lambda f: ("number" in f, "nothing" in f, "absent" in f), (True, False, False), None),
-        (lambda f: f.json("object"), b'{"inner": "x"}', None),
-        (lambda f: f.json("absent"), b"{}", None),
+        (lambda f: f.as_json("object"), b'{"inner": "x"}', None),
+        (lambda f: f.as_json("absent"), b"{}", None),
     ],
 )  # fmt: skip
 def test_each_read(read: Callable[[Fields], Any], value: object, problem: str | None) -> None:
@@ -134,7 +139,7 @@ def test_what_is_nested_too_deeply_to_be_written_again_is_reported() -> None:
     for _ in range(100_000):
         deep = {"a": deep}
     fields = Fields({"deep": deep})
-    assert fields.json("deep") == b"{}"
+    assert fields.as_json("deep") == b"{}"
     assert problems(fields) == ["deep: nested too deeply"]
     while deep:  # taken apart by hand: its own end would recurse
         deep = deep.pop("a")

@@ -124,7 +124,7 @@ def test_what_is_wrong_is_reported_and_the_rest_is_kept(row: dict[str, Any], pat
     row.setdefault("services_ports", {})["mcp"] = {"port": 9000, "path": "/mcp"}
     fields = Fields(row)
     assert read_services(fields).services == {"mcp": PortService(9000, "/mcp")}
-    assert path in {problem.path for problem in fields.problems()}
+    assert [problem.path for problem in fields.problems()] == [path]
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,6 @@ def test_what_is_wrong_is_reported_by_its_path_and_the_rest_is_read() -> None:
         'groups["glm 4.5"].agents[2].id',
         'groups["glm 4.5"].actors',
         'groups["glm 4.5"].agents[0].services_ports.openai.port',
-        'groups["glm 4.5"].agents[0].services_ports.openai.port',
         'groups["glm 4.5"].agents[3].alive',
         'groups["glm 4.5"].agents[3].gpus',
     ]

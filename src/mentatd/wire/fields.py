@@ -38,10 +38,10 @@ class Report:
         self._found: list[Problem] = []
         self._more = 0
 
-    def add(self, path: str, message: str) -> None:
+    def add(self, path: _Path, message: str) -> None:
         """Note one problem; past the limit it is only counted."""
         if len(self._found) < PROBLEM_LIMIT:
-            self._found.append(Problem(path, message))
+            self._found.append(Problem(_render(path), message))
         else:
             self._more += 1
 
@@ -84,9 +84,10 @@ class Fields:
 
     def report(self, key: str, message: str) -> None:
         """Note that the field `key` is wrong."""
-        self._report.add(_render((self._path, key)), message)
+        self._report.add((self._path, key), message)
 
     def text(self, key: str) -> str:
+        """A text; empty when there is none."""
         value = self._raw.get(key)
         if value is None:
             return ""
@@ -105,13 +106,7 @@ class Fields:
     def integer(self, key: str, *, high: int = BIGGEST) -> int:
         """A whole number from 0 to `high`."""
         value = self._raw.get(key)
-        if value is None:
-            return 0
-        # not isinstance: True is an int
-        if type(value) is int and 0 <= value <= high:
-            return value
-        self.report(key, f"expected a whole number from 0 to {high}, found {kind(value)}")
-        return 0
+        return 0 if value is None else self._whole(key, value, high)
 
     def required_integer(self, key: str) -> int:
         """A whole number from 0 that must be there; 0, and that is reported, when it is not."""
@@ -120,6 +115,7 @@ class Fields:
         return self.integer(key)
 
     def flag(self, key: str, *, absent: bool = False) -> bool:
+        """A truth value; `absent` when there is none."""
         value = self._raw.get(key)
         if value is None:
             return absent
@@ -128,12 +124,21 @@ class Fields:
         self.report(key, f"expected true or false, found {kind(value)}")
         return absent
 
+    def port(self, key: str) -> int:
+        """A port from 1 to 65535 that must be there; 0, and that is reported, when it is not."""
+        value = self._raw.get(key)
+        # not isinstance, here and below: True is an int
+        if type(value) is int and 1 <= value <= 65535:
+            return value
+        self.report(key, f"expected a port from 1 to 65535, found {kind(value)}")
+        return 0
+
     def count(self, key: str, *, high: int) -> int:
         """A number of things up to `high`, given as a whole number or as the array of them."""
         value = self._raw.get(key)
-        if isinstance(value, list):
-            return Fields({key: len(value)}, self._report, self._path).integer(key, high=high)
-        return self.integer(key, high=high)
+        return (
+            0 if value is None else self._whole(key, len(value) if isinstance(value, list) else value, high)
+        )
 
     def texts(self, key: str) -> tuple[str, ...]:
         """The non-empty texts of an array."""
@@ -163,7 +168,7 @@ class Fields:
             value = None
         return Fields(value or {}, self._report, (self._path, key))
 
-    def json(self, key: str) -> bytes:
+    def as_json(self, key: str) -> bytes:
         """An object inside this one, as the JSON of it that Python's `json` reads."""
         child = self.child(key)
         try:
@@ -196,8 +201,14 @@ class Fields:
                 table.report(id_, "expected an id, found nothing")
         return found
 
+    def _whole(self, key: str, value: Any, high: int) -> int:
+        if type(value) is int and 0 <= value <= high:
+            return value
+        self.report(key, f"expected a whole number from 0 to {high}, found {kind(value)}")
+        return 0
+
     def _report_element(self, key: str, index: int, message: str) -> None:
-        self._report.add(_render(((self._path, key), index)), message)
+        self._report.add(((self._path, key), index), message)
 
     def _array(self, key: str) -> list[Any]:
         value = self._raw.get(key)
@@ -210,7 +221,7 @@ class Fields:
     def _row(self, value: Any, path: _Path) -> Fields | None:
         if isinstance(value, dict):
             return Fields(value, self._report, path)
-        self._report.add(_render(path), f"expected an object, found {kind(value)}")
+        self._report.add(path, f"expected an object, found {kind(value)}")
         return None
 
 

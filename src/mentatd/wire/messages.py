@@ -271,7 +271,7 @@ def _read_hello_ok(fields: Fields, req: int, generation: Generation) -> HelloOk:
 def _read_status_ok(fields: Fields, req: int, _generation: Generation) -> StatusOk:
     """Its generation shows in the name of the member alone: only opening frames carry `proto`."""
     generation: Generation = "B" if "snapshot" in fields else "A"
-    return StatusOk(generation, req, fields.json("snapshot" if generation == "B" else "data"))
+    return StatusOk(generation, req, fields.as_json("snapshot" if generation == "B" else "data"))
 
 
 _READERS: dict[str, Callable[[Fields, int, Generation], Message]] = {

@@ -159,18 +159,21 @@ def _read_url(row: Fields, name: str) -> UrlService | None:
 
 def _read_entry(entry: Fields) -> Service | None:
     """`{host, port, path}` of generation B, or `{port, path}` of generation A's `services_ports`."""
-    host, port, path = entry.text("host"), entry.integer("port", high=65535), entry.text("path")
+    host, port, path = entry.text("host"), entry.port("port"), entry.text("path")
+    if not port:
+        return None
     if path and not path.startswith("/"):
         path = f"/{path}"
-    service: Service | None
-    if host:
-        url = f"http://{_bracketed(host)}:{port}{path}"
-        service = UrlService(url) if _is_base(url) else None
-    else:
-        service = _port_service(port, path) if _PORT_FORM.fullmatch(f"{port}{path}") else None
-    if service is None:
-        entry.report("port" if not port else "host" if host else "path", "this is no endpoint")
-    return service
+    if not _PORT_FORM.fullmatch(f"{port}{path}"):
+        entry.report("path", "this cannot stand in a URL")
+        return None
+    if not host:
+        return _port_service(port, path)
+    url = f"http://{_bracketed(host)}:{port}{path}"
+    if not _is_base(url):
+        entry.report("host", "this is no host")
+        return None
+    return UrlService(url)
 
 
 def _port_service(port: int, path: str) -> PortService | None:
