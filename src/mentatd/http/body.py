@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from mentatd.http.limits import CHUNK_LINE_BYTES, TRAILER_BYTES
+from mentatd.http.limits import CHUNK_LINE_BYTES, PLAIN_BODY_BYTES, TRAILER_BYTES
+from mentatd.http.request import Body
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t -~\x80-\xff]*)?")
 _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*")
@@ -137,9 +138,9 @@ class Chunked:
         fits = self._trailer_bytes <= TRAILER_BYTES and _TRAILER.fullmatch(line)
         return Progress.MORE if fits else Progress.MALFORMED
 
-    def take(self) -> memoryview:
+    def take(self) -> Body:
         """The body, once it is done."""
-        return memoryview(self._body)
+        return bytes(self._body) if len(self._body) <= PLAIN_BODY_BYTES else memoryview(self._body)
 
 
 class Mapped(asyncio.BufferedProtocol):

@@ -48,6 +48,22 @@ class Connection(asyncio.Protocol):
     not be called any more.
     """
 
+    __slots__ = (
+        "_close",
+        "_lingering",
+        "_loop",
+        "_request",
+        "_shared",
+        "_state",
+        "_transport",
+        "began",
+        "deadline",
+        "flow",
+        "head_only",
+        "http10",
+        "write",
+    )
+
     write: Callable[[bytes | memoryview], None]
     """The transport's own `write`: for bytes of an answer whose head the flow wrote itself."""
 

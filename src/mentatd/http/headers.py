@@ -28,9 +28,12 @@ _ODD = re.compile(
     rb"|upgrade:|expect:|content-encoding:)"
 )
 _HOST: Final = b"\r\nhost:"
-_HOST_VALUE = re.compile(rb"[ \t]*(?:[a-z0-9._~%!$&'()*+,;=-]*|\[[0-9a-fv.:%]+\])(?::[0-9]{0,5})?[ \t]*\r\n")
+_HOST_LINE = re.compile(
+    rb"\r\nhost:[ \t]*((?:[a-z0-9._~%!$&'()*+,;=-]*|\[[0-9a-fv.:%]+\])(?::[0-9]{0,5})?)[ \t]*\r\n"
+)
 _LENGTH: Final = b"\r\ncontent-length:"
-_LENGTH_DIGITS: Final = 18
+# A second Content-Length is refused by llhttp, a longer one overflows in many a parser.
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r\n")
 _ABSOLUTE = re.compile(rb"https?://([^/?]+)([/?].*)?", re.IGNORECASE)
 _COPIED_BYTES: Final = 4096  # above it a view of what was read costs less than a copy
 
@@ -118,15 +121,14 @@ class HeadReader:
         refusal = self._ask_llhttp(data, body, stop == len(data) and not odd and not http10)
         if refusal is not None:
             return refusal, b""
-        if not _host_fits(lower, http10):
+        host = _host(lower, http10)
+        if host is None:
             return refusals.HOST, b""
-        if not target.startswith(b"/"):
-            path = _origin_form(method, target, lower)
-            if path is None:
-                return refusals.AUTHORITY_FORM, b""
-            target = path
+        path = target if target.startswith(b"/") else _origin_form(method, target, host)
+        if path is None:
+            return refusals.AUTHORITY_FORM, b""
         head = data[first + 2 : end + 2]
-        request = Request(method.decode(), target, head, b"", length, odd, http10, self._peer, now, lower)
+        request = Request(method.decode(), path, head, b"", length, odd, http10, self._peer, now, lower)
         if (odd or http10) and not _take_framing(request):
             return refusals.CODING, b""
         if request.length is None or length > PLAIN_BODY_BYTES or stop > len(data):
@@ -154,38 +156,28 @@ class HeadReader:
 
 
 def _length(lower: bytes) -> int | None:
-    """Content-Length, 0 where there is none; None when it is not one decimal number."""
-    at = lower.find(_LENGTH)
-    if at < 0:
-        return 0
-    at += len(_LENGTH)
-    digits = lower[at : lower.find(b"\r\n", at)].strip(b" \t")
-    if not digits.isdigit() or len(digits) > _LENGTH_DIGITS or lower.find(_LENGTH, at) >= 0:
-        return None
-    return int(digits)
+    """Content-Length, 0 where there is none; None when it is no decimal number."""
+    line = _LENGTH_LINE.search(lower)
+    if line is None:
+        return None if _LENGTH in lower else 0
+    return int(line[1])
 
 
-def _host_fits(lower: bytes, http10: bool) -> bool:
-    """One Host whose value is an authority without user information (RFC 9112 section 3.2); HTTP/1.0 may lack it."""
-    at = lower.find(_HOST)
-    if at < 0:
-        return http10
-    at += len(_HOST)
-    return _HOST_VALUE.match(lower, at) is not None and lower.find(_HOST, at) < 0
+def _host(lower: bytes, http10: bool) -> bytes | None:
+    """The one Host, an authority without user information (RFC 9112 section 3.2); empty where HTTP/1.0 has none."""
+    if lower.count(_HOST) != 1:
+        return b"" if http10 and _HOST not in lower else None
+    line = _HOST_LINE.search(lower)
+    return None if line is None else line[1]
 
 
-def _origin_form(method: bytes, target: bytes, lower: bytes) -> bytes | None:
+def _origin_form(method: bytes, target: bytes, host: bytes) -> bytes | None:
     """The path of an absolute-form target (RFC 9112 section 3.2.2) whose authority is the Host, or of `OPTIONS *`."""
     if target == b"*" and method == b"OPTIONS":
         return b"/"
     parts = _ABSOLUTE.fullmatch(target)
-    if parts is None:
+    if parts is None or parts[1].lower() != (host or parts[1].lower()):
         return None
-    host = lower.find(_HOST)
-    if host >= 0:
-        host += len(_HOST)
-        if lower[host : lower.find(b"\r\n", host)].strip(b" \t") != parts[1].lower():
-            return None
     path: bytes = parts[2] or b"/"
     return path if path.startswith(b"/") else b"/" + path
 

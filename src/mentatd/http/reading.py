@@ -37,6 +37,18 @@ _IDLE, _BODY, _ANSWERING = State.IDLE, State.BODY, State.ANSWERING
 class ServedConnection(Connection):
     """What the server makes for each client."""
 
+    __slots__ = (
+        "_advancing",
+        "_allowed",
+        "_arrived",
+        "_body",
+        "_overflow",
+        "_pipelined",
+        "_progress_mark",
+        "_reader",
+        "_write_paused",
+    )
+
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._pipelined = bytearray()
@@ -56,7 +68,9 @@ class ServedConnection(Connection):
         shared.connections.add(self)
         peer = _peer_address(transport)
         self._reader = HeadReader(peer)
-        self.deadline = self._loop.time() + shared.limits.keep_alive_s
+        # What the kernel had accepted before the server stopped must not hold up its end.
+        patience = shared.limits.linger_s if shared.draining else shared.limits.keep_alive_s
+        self.deadline = self._loop.time() + patience
         transport.set_write_buffer_limits(WRITE_HIGH_WATER)
         if self._has_no_room():
             self._overflow = True
