@@ -14,6 +14,7 @@ from tests.wire.strategies import generations, json_values, names, numbers, text
 from mentatd.wire.announcement import (
     MAX_ADDRS,
     MAX_BYTES,
+    MAX_TAGS,
     Announcement,
     Dropped,
     ReplayWindow,
@@ -219,10 +220,12 @@ def test_addresses_of_a_wrong_type_read_as_empty(
     assert result.addr_tags == expected
 
 
-def test_a_flood_of_addresses_is_cut() -> None:
-    result = hear(dump({**A1, "addrs": [f"10.0.{i}.1" for i in range(1000)]}))
+def test_a_flood_of_addresses_and_tags_is_cut() -> None:
+    addrs = [f"10.0.{i}.1" for i in range(1000)]
+    result = hear(dump({**A1, "addrs": addrs, "addr_tags": {addrs[0]: ["x"] * 1000}}))
     assert isinstance(result, Announcement)
-    assert len(result.addrs) == MAX_ADDRS
+    assert result.addrs == tuple(addrs[:MAX_ADDRS])
+    assert result.addr_tags == {addrs[0]: ("x",) * MAX_TAGS}
 
 
 class TestReplay:

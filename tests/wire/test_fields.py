@@ -65,6 +65,7 @@ RAW = {
         (lambda f: f.count("number", high=16), 0, "number: expected a whole number from 0 to 16, found 17"),
         (lambda f: f.count("numbers", high=4), 0, "numbers: expected a whole number from 0 to 4, found 5"),
         (lambda f: f.texts("absent"), (), None),
+        (lambda f: f.texts("texts", limit=1), ("b",), None),
         (lambda f: f.texts("text"), (), "text: expected an array, found text"),
         (lambda f: f.integers("nothing"), (), None),
         (lambda f: f.child("object").text("inner"), "x", None),

@@ -28,6 +28,9 @@ MAX_SKEW_S = 30
 MAX_ADDRS = 64
 """Addresses read of one announcement, the most preferred; each costs the receiver a check."""
 
+MAX_TAGS = 16
+"""Tags read of one address."""
+
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
@@ -242,7 +245,7 @@ def _read(fields: Fields, generation: Generation, *, signed: bool) -> Announceme
     if problems := fields.problems():
         return _malformed(f"{problems[0].path}: {problems[0].message}")
     host, port = _split_port(fields.text("http"))
-    addrs = fields.texts("addrs")[:MAX_ADDRS]
+    addrs = fields.texts("addrs", limit=MAX_ADDRS)
     tags = fields.child("addr_tags")
     return Announcement(
         generation=generation,
@@ -252,7 +255,7 @@ def _read(fields: Fields, generation: Generation, *, signed: bool) -> Announceme
         control=fields.text("control"),
         universe=fields.text("universe") or "default",
         addrs=addrs,
-        addr_tags={addr: tags.texts(addr) for addr in addrs if addr in tags},
+        addr_tags={addr: tags.texts(addr, limit=MAX_TAGS) for addr in addrs if addr in tags},
         boot_id=boot_id,
         seq=seq,
         t=t,

@@ -140,10 +140,10 @@ class Fields:
             0 if value is None else self._whole(key, len(value) if isinstance(value, list) else value, high)
         )
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """The non-empty texts of an array."""
+    def texts(self, key: str, *, limit: int | None = None) -> tuple[str, ...]:
+        """The non-empty texts of an array; past `limit` elements nothing is looked at."""
         found = []
-        for index, value in enumerate(self._array(key)):
+        for index, value in enumerate(self._array(key)[:limit]):
             if isinstance(value, str) and is_text(value):
                 found.append(value)
             else:
