@@ -29,7 +29,8 @@ _CONNECTION = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
 
 def connection_names(values: Iterable[bytes]) -> frozenset[bytes]:
     """The fields that Connection fields name, in lower case: they end here as well."""
-    return frozenset(name.strip(b" \t").lower() for value in values for name in value.split(b","))
+    names = (name.strip(b" \t").lower() for value in values for name in value.split(b","))
+    return frozenset(filter(None, names))
 
 
 def request_fields(head: bytes, *, drop: Collection[bytes] = (), content_type: bytes | None = None) -> bytes:
