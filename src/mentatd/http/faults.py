@@ -13,7 +13,9 @@ def describe(error: BaseException) -> str:
         case ssl.SSLCertVerificationError():
             return f"certificate not accepted: {error.verify_message}"
         case ssl.SSLError():
-            return f"TLS failed: {(error.reason or str(error)).lower().replace('_', ' ')}"
+            # only errors that come from OpenSSL have a reason, such as WRONG_VERSION_NUMBER
+            reason = getattr(error, "reason", None) or type(error).__name__
+            return f"TLS failed: {reason.lower().replace('_', ' ')}"
         case socket.gaierror():
             return f"name not resolved: {error.strerror or error}"
         case TimeoutError():

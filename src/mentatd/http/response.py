@@ -96,6 +96,9 @@ def read_head(data: bytes, *, head_request: bool = False) -> ResponseHead:
     status_line = _STATUS_LINE.match(data)
     if status_line is None:
         raise BadAnswer(f"not HTTP/1.x: {quote(data)}")
+    status = int(status_line[2])
+    if status == 101:
+        raise BadAnswer("status 101, which was not asked for")
     try:
         HttpResponseParser(_NO_CALLBACKS).feed_data(data)
     except HttpParserError as error:
@@ -104,10 +107,8 @@ def read_head(data: bytes, *, head_request: bool = False) -> ResponseHead:
         raise BadAnswer(f"a head of more than {MAX_FIELDS} fields")
     head = ResponseHead()
     head.raw = data[:-2]
-    head.status = int(status_line[2])
+    head.status = status
     head.http10 = status_line[1] == b"0"
-    if head.status == 101:
-        raise BadAnswer("status 101, which was not asked for")
     _read_framing(head, _FRAMING.findall(data, status_line.end() - 2), head_request)
     return head
 
@@ -116,7 +117,7 @@ def _read_framing(head: ResponseHead, fields: list[tuple[bytes, bytes]], head_re
     head.length = None
     head.chunked = False
     head.keep_alive_field = b""
-    options = b""
+    options: set[bytes] = set()
     for name, value in fields:
         match name.lower():
             case b"content-length":
@@ -128,19 +129,19 @@ def _read_framing(head: ResponseHead, fields: list[tuple[bytes, bytes]], head_re
             case b"keep-alive":
                 head.keep_alive_field = value
             case _:
-                options += b"," + value
-    if head_request or head.status in (204, 304) or head.status < 200:
+                options.update(option.strip(b" \t") for option in value.lower().split(b","))
+    status = head.status
+    if head_request or status < 200 or status == 204 or status == 304:
         head.length = 0
         head.chunked = False
-    said = {option.strip(b" \t") for option in options.lower().split(b",")}
-    stays = b"keep-alive" in said if head.http10 else True
-    head.keep_alive = stays and b"close" not in said and (head.chunked or head.length is not None)
+    stays = b"keep-alive" in options if head.http10 else True
+    head.keep_alive = stays and b"close" not in options and (head.chunked or head.length is not None)
 
 
 class Body:
     """The reader of one body. `take` raises BadAnswer when the framing breaks."""
 
-    __slots__ = ("at_boundary", "ended", "payload_bytes", "pieces", "tail")
+    __slots__ = ("ended", "payload_bytes", "pieces", "tail")
 
     ended: bool
     """The message is complete."""
@@ -150,15 +151,17 @@ class Body:
     """What the last `take` held of the body, without framing."""
     tail: bytes
     """The last four bytes of the body that came so far."""
-    at_boundary: bool
-    """Nothing of a chunk is under way: another chunk could be put in here."""
 
     def __init__(self) -> None:
         self.ended = False
         self.payload_bytes = 0
         self.pieces = ()
         self.tail = b""
-        self.at_boundary = True
+
+    @property
+    def at_boundary(self) -> bool:
+        """What was taken ends between two chunks: another one could be put in here."""
+        return False
 
     def take(self, data: bytes) -> bytes:
         """Go on with what came; returns the part of it that is this message's, as on the wire."""
@@ -166,9 +169,10 @@ class Body:
 
     def _count(self, pieces: Sequence[bytes]) -> None:
         self.pieces = pieces
-        for piece in pieces:
-            self.payload_bytes += len(piece)
-            self.tail = piece[-_TAIL:] if len(piece) >= _TAIL else (self.tail + piece)[-_TAIL:]
+        if pieces:
+            last = pieces[-1]
+            self.payload_bytes += len(last) if len(pieces) == 1 else sum(map(len, pieces))
+            self.tail = last[-_TAIL:] if len(last) >= _TAIL else (self.tail + b"".join(pieces))[-_TAIL:]
 
 
 class CountedBody(Body):
@@ -204,18 +208,16 @@ class OpenBody(Body):
 class _ChunkEvents:
     """What llhttp calls; apart from the body's reader, so that parser and reader form no cycle."""
 
-    __slots__ = ("between", "ended", "pieces")
+    __slots__ = ("between", "ended", "on_body", "pieces")
 
     def __init__(self) -> None:
         self.between = True
         self.ended = False
         self.pieces: list[bytes] = []
+        self.on_body = self.pieces.append
 
     def on_chunk_header(self) -> None:
         self.between = False
-
-    def on_body(self, piece: bytes) -> None:
-        self.pieces.append(piece)
 
     def on_chunk_complete(self) -> None:
         self.between = True
@@ -227,8 +229,8 @@ class _ChunkEvents:
 class ChunkedBody(Body):
     """A chunked body (RFC 9112 section 7.1), judged by llhttp.
 
-    The parser does not say where in a read the message ended, and it can end only behind CR LF CR LF; a read
-    is therefore fed in pieces that end there.
+    The parser does not say where in a read the message ended, and it can end only behind CR LF CR LF; a read is
+    therefore fed in pieces that end there.
     """
 
     __slots__ = ("_events", "_feed", "_last")
@@ -236,6 +238,7 @@ class ChunkedBody(Body):
     def __init__(self) -> None:
         super().__init__()
         self._events = _ChunkEvents()
+        self.pieces = self._events.pieces
         parser = HttpResponseParser(self._events)
         parser.feed_data(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         self._feed = parser.feed_data
@@ -243,24 +246,30 @@ class ChunkedBody(Body):
 
     def take(self, data: bytes) -> bytes:
         events = self._events
-        events.pieces = []
+        events.pieces.clear()
+        between = events.between
         try:
             size = self._feed_to_end(data)
         except HttpParserError as error:
+            events.between = between  # this read does not pass on
             raise BadAnswer(f"broken chunks ({error}) in {quote(data)}") from None
         if size < len(data):
             data = data[:size]
         self._last = data[-3:] if len(data) > 2 else (self._last + data)[-3:]
         self.ended = events.ended
-        self.at_boundary = events.between and data.endswith(b"\n")
         self._count(events.pieces)
         return data
+
+    @property
+    def at_boundary(self) -> bool:
+        # a chunk's header that has begun shows only in that the bytes do not end with a line
+        return self._events.between and self._last[-1:] in b"\n"
 
     def _feed_to_end(self, data: bytes) -> int:
         """Feed up to the end of the message; returns how many bytes that were."""
         # only where the read starts with CR or LF can an end have begun in the read before
         before = self._last if data.startswith((b"\r", b"\n")) else b""
-        seen = before + data
+        seen = before + data if before else data
         start = 0
         at = seen.find(b"\r\n\r\n")
         while at >= 0 and (cut := at + 4 - len(before)) < len(data):
