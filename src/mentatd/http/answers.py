@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import http
+import http.client
 from collections.abc import Iterable
 from email.utils import formatdate
 
@@ -14,7 +14,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @functools.cache
 def _status_line(status: int) -> bytes:
-    return f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n".encode()
+    return b"HTTP/1.1 %d %b\r\n" % (status, http.client.responses.get(status, "").encode())
 
 
 @functools.lru_cache(maxsize=1)

@@ -29,7 +29,7 @@ _ODD = re.compile(
 )
 _HOST: Final = b"\r\nhost:"
 _HOST_LINE = re.compile(
-    rb"\r\nhost:[ \t]*((?:[a-z0-9._~%!$&'()*+,;=-]*|\[[0-9a-fv.:%]+\])(?::[0-9]{0,5})?)[ \t]*\r\n"
+    rb"\r\nhost:[ \t]*((?:[a-z0-9._~%!$&'()*+,;=-]*|\[[0-9a-z.:%~_-]+\])(?::[0-9]{0,5})?)[ \t]*\r\n"
 )
 _LENGTH: Final = b"\r\ncontent-length:"
 # A second Content-Length is refused by llhttp, a longer one overflows in many a parser.

@@ -1,0 +1,261 @@
+"""Request heads: what is taken, what is refused, and that cuts make no difference."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.http.shapes import REFUSED, TAKEN, Shape
+
+from mentatd.errors import Refusal
+from mentatd.http.headers import HeadReader
+from mentatd.http.limits import HEAD_BYTES, HEAD_FIELDS
+from mentatd.http.request import Request
+
+
+def read(data: bytes) -> tuple[Request | Refusal | None, bytes]:
+    return HeadReader("10.0.0.9").read(data, 5.0)
+
+
+def taken(data: bytes) -> Request:
+    request, _ = read(data)
+    assert isinstance(request, Request), request
+    return request
+
+
+def read_piecewise(data: bytes, pieces: list[bytes]) -> tuple[Request | Refusal | None, bytes]:
+    reader = HeadReader("10.0.0.9")
+    for index, piece in enumerate(pieces):
+        outcome, rest = reader.read(piece, 5.0)
+        if outcome is not None:
+            return outcome, rest + b"".join(pieces[index + 1 :])
+    return None, b""
+
+
+def test_a_plain_request_is_taken_apart() -> None:
+    head = b"Host: h\r\nX: y\r\nContent-Length: 3\r\n"
+    request, rest = read(b"POST /v1/x?q=1 HTTP/1.1\r\n" + head + b"\r\nabcGET ")
+    assert isinstance(request, Request)
+    assert (request.method, request.target, request.path, request.query) == (
+        "POST",
+        b"/v1/x?q=1",
+        "/v1/x",
+        "q=1",
+    )
+    assert (request.head, request.body, request.length) == (head, b"abc", 3)
+    assert (request.http10, request.odd, request.keep_alive, request.expects_continue) == (
+        False,
+        False,
+        True,
+        False,
+    )
+    assert (request.peer, request.arrived) == ("10.0.0.9", 5.0)
+    assert rest == b"GET "
+
+
+@pytest.mark.parametrize("shape", REFUSED, ids=lambda shape: shape.name)
+def test_what_could_be_read_in_two_ways_is_refused(shape: Shape) -> None:
+    refusal, rest = read(shape.data)
+    if shape.in_body:
+        assert isinstance(refusal, Request)
+        return
+    assert isinstance(refusal, Refusal), refusal
+    assert refusal.status == shape.status
+    assert refusal.close
+    assert rest == b""
+
+
+@pytest.mark.parametrize("shape", TAKEN, ids=lambda shape: shape.name)
+def test_what_is_odd_but_clear_is_taken(shape: Shape) -> None:
+    assert isinstance(read(shape.data)[0], Request)
+
+
+@pytest.mark.parametrize("shape", [*REFUSED, *TAKEN], ids=lambda shape: shape.name)
+def test_byte_by_byte_comes_to_the_same(shape: Shape) -> None:
+    whole, _ = read(shape.data)
+    cut, _ = read_piecewise(shape.data, [shape.data[i : i + 1] for i in range(len(shape.data))])
+    assert type(cut) is type(whole)
+    if isinstance(whole, Refusal):
+        assert isinstance(cut, Refusal)
+        assert cut.status == whole.status
+
+
+@given(st.sampled_from([*REFUSED, *TAKEN]), st.lists(st.integers(0, 400), max_size=6))
+def test_any_cuts_come_to_the_same(shape: Shape, cuts: list[int]) -> None:
+    data = shape.data
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    pieces = [data[a:b] for a, b in itertools.pairwise(edges) if a < b]
+    whole, _ = read(data)
+    cut, _ = read_piecewise(data, pieces)
+    assert type(cut) is type(whole)
+
+
+@given(st.binary(max_size=300), st.integers(0, 300))
+def test_any_bytes_are_an_outcome(data: bytes, at: int) -> None:
+    outcome, _ = read_piecewise(data, [data[:at], data[at:]])
+    assert outcome is None or isinstance(outcome, Request | Refusal)
+
+
+@given(st.sampled_from(TAKEN), st.integers(0, 200), st.binary(min_size=1, max_size=3))
+def test_any_damage_is_an_outcome(shape: Shape, at: int, damage: bytes) -> None:
+    data = shape.data[:at] + damage + shape.data[at + len(damage) :]
+    outcome, _ = read(data)
+    assert outcome is None or isinstance(outcome, Request | Refusal)
+
+
+@pytest.mark.parametrize(
+    ("field", "odd"),
+    [
+        (b"Connection: keep-alive", False),
+        (b"CONNECTION:\tKeep-Alive ", False),
+        (b"Connection: close", True),
+        (b"Connection: keep-alive, x", True),
+        (b"Keep-Alive: timeout=5", True),
+        (b"Proxy-Connection: keep-alive", True),
+        (b"Proxy-Authorization: x", True),
+        (b"TE: trailers", True),
+        (b"Trailer: x", True),
+        (b"Upgrade: h2c", True),
+        (b"Expect: 100-continue", True),
+        (b"Content-Encoding: gzip", True),
+        (b"Transfer-Encoding: chunked", True),
+        (b"Te-X: 1", False),
+        (b"X-TE: trailers", False),
+        (b"Accept-Encoding: gzip", False),
+    ],
+)
+def test_odd_tells_of_fields_that_may_not_pass(field: bytes, odd: bool) -> None:
+    assert taken(b"POST / HTTP/1.1\r\n" + field + b"\r\nHost: h\r\n\r\n").odd is odd
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "keeps"),
+    [
+        (b"1.1", None, True),
+        (b"1.1", b"close", False),
+        (b"1.1", b"x, CLOSE", False),
+        (b"1.1", b"keep-alive", True),
+        (b"1.1", b"closed", True),
+        (b"1.0", None, False),
+        (b"1.0", b"keep-alive", True),
+        (b"1.0", b"Keep-Alive, close", False),
+    ],
+)
+def test_who_keeps_the_connection(version: bytes, connection: bytes | None, keeps: bool) -> None:
+    field = b"" if connection is None else b"Connection: " + connection + b"\r\n"
+    request = taken(b"GET / HTTP/" + version + b"\r\nHost: h\r\n" + field + b"\r\n")
+    assert request.keep_alive is keeps
+    assert request.http10 is (version == b"1.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "expect", "waits"),
+    [
+        (b"1.1", b"100-Continue", True),
+        (b"1.0", b"100-continue", False),
+        (b"1.1", b"tea", False),
+        (b"1.1", b"100-continue\r\nExpect: tea", False),
+    ],
+)
+def test_who_waits_for_a_continue(version: bytes, expect: bytes, waits: bool) -> None:
+    data = b"POST / HTTP/" + version + b"\r\nHost: h\r\nContent-Length: 3\r\nExpect: " + expect + b"\r\n\r\n"
+    assert taken(data).expects_continue is waits
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "path"),
+    [
+        (b"GET", b"http://h/a?b", b"/a?b"),
+        (b"GET", b"HTTPS://H/", b"/"),
+        (b"GET", b"http://h", b"/"),
+        (b"GET", b"http://h?x", b"/?x"),
+        (b"OPTIONS", b"*", b"/"),
+        (b"OPTIONS", b"http://h", b"/"),
+        (b"GET", b"//h/a", b"//h/a"),
+    ],
+)
+def test_the_target_becomes_a_path(method: bytes, target: bytes, path: bytes) -> None:
+    assert taken(method + b" " + target + b" HTTP/1.1\r\nHost: h\r\n\r\n").target == path
+
+
+def test_an_old_client_may_name_its_host_in_the_target_alone() -> None:
+    assert taken(b"GET http://any/a HTTP/1.0\r\n\r\n").target == b"/a"
+
+
+def test_chunked_has_no_length_and_its_body_is_not_taken() -> None:
+    request, rest = read(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n")
+    assert isinstance(request, Request)
+    assert (request.length, request.body, rest) == (None, b"", b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize(("length", "kept"), [(128 * 1024, True), (128 * 1024 + 1, False)])
+def test_a_large_body_is_left_to_its_reader(length: int, kept: bool) -> None:
+    body = bytes(length)
+    request, rest = read(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % length + body)
+    assert isinstance(request, Request)
+    assert (bytes(request.body), rest) == ((body, b"") if kept else (b"", body))
+
+
+def test_requests_follow_each_other_on_one_reader() -> None:
+    reader = HeadReader("")
+    data = (
+        b"POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\na"
+        b"\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: upgrade\r\nContent-Length: 2\r\n\r\nbb"
+        b"GET /3 HTTP/1.1\r\nHost: h\r\n\r\n"
+    )
+    seen = []
+    while data:
+        request, data = reader.read(data, 0.0)
+        assert isinstance(request, Request)
+        seen.append((request.path, bytes(request.body)))
+    assert seen == [("/1", b"a"), ("/2", b"bb"), ("/3", b"")]
+    assert not reader.holding
+
+
+@pytest.mark.parametrize(
+    ("data", "holding"),
+    [(b"", False), (b"\r", False), (b"\r\n", False), (b"\r\nG", True), (b"GET / HTTP/1.1\r\n", True)],
+)
+def test_holding_is_the_beginning_of_a_head(data: bytes, holding: bool) -> None:
+    reader = HeadReader("")
+    assert reader.read(data, 0.0) == (None, b"")
+    assert reader.holding is holding
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_the_largest_head(excess: int) -> None:
+    start = b"GET / HTTP/1.1\r\nHost: h\r\nX: "
+    data = start + b"x" * (HEAD_BYTES - len(start) + excess) + b"\r\n\r\n"
+    for outcome in (read(data)[0], read_piecewise(data, [data[:1000], data[1000:-2], data[-2:]])[0]):
+        if excess:
+            assert isinstance(outcome, Refusal)
+            assert outcome.status == 431
+        else:
+            assert isinstance(outcome, Request)
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_the_most_fields(excess: int) -> None:
+    outcome, _ = read(b"GET / HTTP/1.1\r\nHost: h\r\n" + b"X: y\r\n" * (HEAD_FIELDS - 1 + excess) + b"\r\n")
+    assert isinstance(outcome, Refusal if excess else Request)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01", 400),
+        (b"GET /\r\n", 400),
+        (b"GET / HTTP/1.1\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: h\n", 400),
+        (b"x" * 33, 400),
+        (b"PRI * HTTP/2.0\r\n", 400),
+        (b"\r\n\r", 400),
+        (b"GET /" + b"x" * HEAD_BYTES, 431),
+    ],
+)
+def test_what_nothing_can_save_is_refused_at_once(data: bytes, status: int) -> None:
+    outcome, _ = read(data)
+    assert isinstance(outcome, Refusal)
+    assert outcome.status == status
