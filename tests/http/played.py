@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import cast
 
@@ -26,8 +27,8 @@ class _Socket:
 class PlayedTransport(asyncio.Transport):
     """Records what is written, and what else is asked of it, in order."""
 
-    def __init__(self, peer: str, descriptor: int) -> None:
-        super().__init__({"peername": (peer, 1) if peer else None, "socket": _Socket(descriptor)})
+    def __init__(self, peer: str = "", descriptor: int = 0, sock: socket.socket | None = None) -> None:
+        super().__init__({"peername": (peer, 1) if peer else None, "socket": sock or _Socket(descriptor)})
         self.protocol: asyncio.BaseProtocol | None = None
         self.written = b""
         self.asked: list[str] = []

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import socket
+from collections.abc import Iterator
 
+import pytest
 from tests.http.played import PlayedTransport
+from tests.support.deadlines import wait_until
 
 from mentatd.http.limits import Limits
 from mentatd.http.lingering import Lingering
@@ -13,7 +18,7 @@ LIMITS = Limits(client_timeout_s=60, linger_s=2)
 
 
 def test_what_arrives_is_read_away_for_a_while() -> None:
-    transport = PlayedTransport("", 0)
+    transport = PlayedTransport()
     transport.pause_reading()
     lingering = Lingering(transport, LIMITS, 100.0, reset=False)
     assert transport.asked == ["eof"]
@@ -25,7 +30,7 @@ def test_what_arrives_is_read_away_for_a_while() -> None:
 
 
 def test_a_slow_reader_has_time_while_it_reads() -> None:
-    transport = PlayedTransport("", 0)
+    transport = PlayedTransport()
     lingering = Lingering(transport, LIMITS, 100.0, reset=False)
     transport.unsent = 5000
     lingering.look(102.0)
@@ -39,7 +44,55 @@ def test_a_slow_reader_has_time_while_it_reads() -> None:
 
 
 def test_a_transport_that_closes_already_is_not_shut() -> None:
-    transport = PlayedTransport("", 0)
+    transport = PlayedTransport()
     transport.close()
     Lingering(transport, LIMITS, 100.0, reset=False)
     assert transport.asked == ["close"]
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        client = stack.enter_context(socket.create_connection(listener.getsockname()))
+        server = stack.enter_context(listener.accept()[0])
+        yield server, client
+
+
+def test_a_reset_waits_until_the_client_has_what_was_written(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    server, client = pair
+    server.setblocking(False)
+    sent = server.send(bytes(64 << 20))
+    transport = PlayedTransport(sock=server)
+    lingering = Lingering(transport, LIMITS, 100.0, reset=True)
+    lingering.look(100.5)
+    assert transport.asked == []
+    assert lingering.deadline <= 100.5
+    while sent:
+        sent -= len(client.recv(1 << 20))
+    transport.unsent = 1
+    lingering.look(101.0)
+    assert transport.asked == []
+    transport.unsent = 0
+
+    def aborted() -> bool:
+        lingering.look(101.0)
+        return transport.asked == ["abort"]
+
+    wait_until(aborted)
+    server.close()
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_a_reset_does_not_wait_for_ever(pair: tuple[socket.socket, socket.socket]) -> None:
+    server, _ = pair
+    transport = PlayedTransport(sock=server)
+    transport.unsent = 1
+    lingering = Lingering(transport, LIMITS, 100.0, reset=True)
+    lingering.look(159.9)
+    assert transport.asked == []
+    lingering.look(160.0)
+    assert transport.asked == ["abort"]

@@ -277,6 +277,14 @@ async def test_a_request_that_ends_early_is_refused(data: bytes) -> None:
     assert played.transport.protocol is played.connection
 
 
+async def test_a_refused_client_that_ends_is_closed() -> None:
+    played = Played()
+    played.send(b"\n")
+    played.end()
+    assert played.statuses == [400]
+    assert played.transport.asked == ["eof", "close"]
+
+
 async def test_a_client_that_ends_between_requests_is_closed_silently() -> None:
     played = Played()
     played.send(get("/a"))
@@ -348,6 +356,8 @@ async def test_a_request_that_is_answered_has_no_deadline_here() -> None:
     played = Played()
     played.send(get("/held"))
     assert played.connection.deadline == math.inf
+    played.connection.expired(1e9)
+    assert played.transport.asked == []
 
 
 # Handlers that fail.

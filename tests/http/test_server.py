@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import mmap
+import resource
 import socket
 from typing import cast
 
@@ -311,3 +312,15 @@ async def test_a_drain_has_an_end_and_close_cuts() -> None:
 
 async def test_a_server_that_never_started_closes() -> None:
     await Server(Answering()).close()
+
+
+async def test_a_process_without_a_limit_on_descriptors_spares_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    async with serving() as served:
+        assert (await (await served.dial(get("/a"))).answer()).status == 200
+
+
+async def test_the_last_descriptors_of_the_process_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (10, 10))
+    async with serving() as served:
+        assert (await (await served.dial(get("/a"))).answer()).status == 503

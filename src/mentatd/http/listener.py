@@ -16,20 +16,20 @@ _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPRO
 _TRIES_FOR_A_FREE_PORT = 10
 
 
-def listen(port: int, hosts: Sequence[str] = EVERY_ADDRESS) -> list[socket.socket]:
+def listen(
+    port: int, hosts: Sequence[str] = EVERY_ADDRESS, tries: int = _TRIES_FOR_A_FREE_PORT
+) -> list[socket.socket]:
     """One listening socket for each of `hosts`, numeric addresses; port 0: one free port for all of them.
 
     A host whose family this box lacks is left out. Raises SettingsError when another program listens there, when the
     port is not permitted, and when nothing is left to listen on.
     """
-    for attempt in range(1, _TRIES_FOR_A_FREE_PORT + 1):
-        try:
-            return _listen_on_all(port, hosts)
-        except OSError as error:
-            retry = port == 0 and error.errno == errno.EADDRINUSE and attempt < _TRIES_FOR_A_FREE_PORT
-            if not retry:
-                raise SettingsError(f"cannot listen on port {port}: {error.strerror}") from error
-    raise AssertionError("unreachable")
+    try:
+        return _listen_on_all(port, hosts)
+    except OSError as error:
+        if port == 0 and error.errno == errno.EADDRINUSE and tries > 1:
+            return listen(port, hosts, tries - 1)
+        raise SettingsError(f"cannot listen on port {port}: {error.strerror}") from error
 
 
 def _listen_on_all(port: int, hosts: Sequence[str]) -> list[socket.socket]:
