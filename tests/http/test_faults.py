@@ -40,7 +40,7 @@ def unverified() -> ssl.SSLCertVerificationError:
         (ssl.SSLEOFError(), "TLS failed: ssleoferror"),
         (OSError("no address"), "no address"),
         (OSError(), "OSError"),
-        (UnicodeError("label too long"), "label too long"),
+        (UnicodeError("label too long"), "name not resolved: it can be no host name"),
     ],
 )  # fmt: skip
 def test_describe(error: BaseException, text: str) -> None:

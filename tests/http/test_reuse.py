@@ -63,16 +63,8 @@ def test_window(
 
 
 @pytest.mark.parametrize(
-    ("idle", "before", "learned"),
-    [
-        (3.0, 4.0, 1.5),
-        (30.0, 4.0, 2.0),
-        (1.0, 4.0, 0.5),
-        (1.0, 0.5, 0.25),
-        (SHORTEST_S * 2, 4.0, SHORTEST_S),
-        (SHORTEST_S, 4.0, 0.0),
-        (0.0, 4.0, 0.0),
-    ],
+    ("idle", "learned"),
+    [(3.0, 1.5), (1.0, 0.5), (SHORTEST_S * 2, SHORTEST_S), (SHORTEST_S, 0.0), (0.0, 0.0)],
 )
-def test_what_a_connection_found_closed_teaches(idle: float, before: float, learned: float) -> None:
-    assert learn(idle, before) == learned
+def test_what_a_connection_found_closed_teaches(idle: float, learned: float) -> None:
+    assert learn(idle) == learned

@@ -18,6 +18,8 @@ def describe(error: BaseException) -> str:
             return f"TLS failed: {reason.lower().replace('_', ' ')}"
         case socket.gaierror():
             return f"name not resolved: {error.strerror or error}"
+        case UnicodeError():
+            return "name not resolved: it can be no host name"
         case TimeoutError():
             return "timed out"
         case ConnectionResetError():

@@ -72,7 +72,7 @@ class Pool:
             if idle_s >= min(upstream.window, site.learned):
                 self._discard(upstream)
             elif not upstream.usable:
-                self._learn(site, upstream, idle_s, now)
+                self._learn(site, upstream, idle_s)
                 self._discard(upstream)
             else:
                 upstream.idle = False
@@ -157,20 +157,21 @@ class Pool:
         self._open.discard(upstream)
         site = self._sites.get(upstream.origin)
         if site is not None:
-            now = asyncio.get_running_loop().time()
             if upstream.idle:
                 site.idle.remove(upstream)
                 self._idle_count -= 1
                 upstream.idle = False
-                self._learn(site, upstream, now - upstream.idle_since, now)
+                self._learn(site, upstream, asyncio.get_running_loop().time() - upstream.idle_since)
             elif upstream.found_closed:
-                self._learn(site, upstream, upstream.idle_s, now)
+                self._learn(site, upstream, upstream.idle_s)
         if self._emptied is not None and not self._open:
             self._emptied.set()
 
-    def _learn(self, site: _Site, upstream: Upstream, idle_s: float, now: float) -> None:
-        site.learned = reuse.learn(idle_s, min(upstream.window, site.learned))
-        site.learned_at = now
+    def _learn(self, site: _Site, upstream: Upstream, idle_s: float) -> None:
+        """The engine closed a connection after `idle_s` seconds without a request; news only within its window."""
+        if idle_s < min(upstream.window, site.learned):
+            site.learned = reuse.learn(idle_s)
+            site.learned_at = asyncio.get_running_loop().time()
 
     def _discard(self, upstream: Upstream) -> None:
         upstream.idle = False

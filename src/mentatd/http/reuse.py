@@ -63,9 +63,8 @@ def window(said: KeepAlive, *, served: int, learned: float = NO_LIMIT) -> float:
     return min(announced, learned, LONGEST_S)
 
 
-def learn(idle: float, before: float) -> float:
-    """The new limit for an origin of which a connection was found closed after `idle` seconds without a
-    request, though it might have been used for `before` seconds: half of the shorter one, or 0 below
-    `SHORTEST_S`."""
-    half = min(idle, before) / 2
+def learn(idle: float) -> float:
+    """The new limit for an origin that closed a connection after `idle` seconds without a request, which is sooner
+    than was expected of it: half of that, or 0 below `SHORTEST_S`."""
+    half = idle / 2
     return half if half >= SHORTEST_S else 0.0
