@@ -1,0 +1,1 @@
+"""What tests share: an engine to talk to, recorded answers, deadlines, ports, processes."""

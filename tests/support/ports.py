@@ -1,0 +1,31 @@
+"""Ports for processes that have to be told one; a server inside a test binds port 0 instead."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import socket
+
+# Below the kernel's ephemeral range (32768 and up), so that no outgoing connection and no bind to port 0 of a test
+# that runs beside this one can take the port between its choice and its use.
+_FIRST, _LAST = 20000, 32000
+_start = random.SystemRandom().randrange(_FIRST, _LAST)
+_turn = itertools.count()
+
+
+def free_port() -> int:
+    """A port that nothing has bound, TCP or UDP; never the same twice in one process."""
+    for step in _turn:
+        port = _FIRST + (_start - _FIRST + step) % (_LAST - _FIRST)
+        if _is_free(port, socket.SOCK_STREAM) and _is_free(port, socket.SOCK_DGRAM):
+            return port
+    raise AssertionError("unreachable")
+
+
+def _is_free(port: int, kind: socket.SocketKind) -> bool:
+    with socket.socket(socket.AF_INET, kind) as sock:
+        try:
+            sock.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+    return True
