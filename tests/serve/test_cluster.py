@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tests.support.clock import Clock
 from tests.support.deadlines import until, within
 from tests.support.views import SOURCES, agent, group_view, probe, seen, view
 
@@ -16,16 +17,6 @@ from mentatd.serve.cluster import Changes, Cluster
 from mentatd.serve.networks import Networks
 
 DAEMON = "10.0.0.1:6380"
-
-
-class Clock:
-    """Monotonic seconds that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

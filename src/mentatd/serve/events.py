@@ -50,7 +50,6 @@ class Events:
         self.connected = False
         self._daemon = daemon
         self._heard = heard
-        self._lost_said = False
         self._retry = asyncio.Event()
 
     def retry(self) -> None:
@@ -68,8 +67,10 @@ class Events:
                 reason = await self._listen()
             finally:
                 was_connected, self.connected = self.connected, False
-            failures = 0 if loop.time() >= began + STEADY_S and was_connected else failures + 1
-            self._lost(reason)
+            steady = was_connected and loop.time() >= began + STEADY_S
+            if steady or not failures:
+                log("daemon_events_lost", daemon=self._daemon, error=reason)
+            failures = 1 if steady else failures + 1
             if was_connected:
                 self._heard()
             await self._back_off(failures)
@@ -78,7 +79,7 @@ class Events:
         """Hold one connection until it ends; return why it did."""
         try:
             async with self._connect() as socket:
-                self._found()
+                self.connected = True
                 frames = 0
                 while True:
                     self._heard()
@@ -106,19 +107,8 @@ class Events:
             logger=_quiet,
         )
 
-    def _found(self) -> None:
-        self.connected = True
-        if self._lost_said:
-            self._lost_said = False
-            log("daemon_events_back", daemon=self._daemon)
-
-    def _lost(self, reason: str) -> None:
-        if not self._lost_said:
-            self._lost_said = True
-            log("daemon_events_lost", daemon=self._daemon, error=reason)
-
     async def _back_off(self, failures: int) -> None:
-        limit = min(RETRY_LIMIT_S, RETRY_FIRST_S * 2.0 ** min(failures, 10))
+        limit = min(RETRY_LIMIT_S, RETRY_FIRST_S * 2.0 ** min(failures - 1, 10))
         try:
             async with asyncio.timeout(limit * random.uniform(0.5, 1.0)):  # noqa: S311 - no secret
                 await self._retry.wait()

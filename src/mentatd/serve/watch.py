@@ -100,7 +100,7 @@ class Watches:
         self._reconcile()
 
     def _polled(self, daemon: Daemon) -> None:
-        if self._closed or self._daemons.get(daemon.claim.address) is not daemon:
+        if self._daemons.get(daemon.claim.address) is not daemon:
             return
         if daemon.connected:
             self._put_view(daemon)
@@ -121,6 +121,8 @@ class Watches:
 
     def _reconcile(self) -> None:
         """Bring the watches that run in line with all claims."""
+        if self._closed:
+            return
         claims = self._claims()
         chosen = choose(claims, self._findings(claims), bound=BOUND)
         if chosen.left_out:
