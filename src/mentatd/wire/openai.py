@@ -5,7 +5,6 @@ Pure: bytes to values and back. Sources: the manual's "Request handling", wire.m
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,20 +13,17 @@ from typing import Any
 import msgspec
 
 from mentatd.errors import Refusal
+from mentatd.wire.rawjson import is_utf8
 
 FALLBACK_LIMIT = 8 * 1024 * 1024
 """Largest body in bytes for a parser that builds all that it reads: it holds the event loop meanwhile."""
-
-_UTF8_STEP = 256 * 1024
-"""UTF-8 is judged in steps of this many bytes, so that a large body is never decoded as a whole."""
 
 _SHOWN = 200
 """A text from outside is quoted up to this many characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """What a request body says about where it goes."""
+class Routing(msgspec.Struct, frozen=True, gc=False):
+    """What a request body says about where it goes (one is made for every request, hence the kind of class)."""
 
     model: str
     """Non-empty, compared exactly."""
@@ -96,7 +92,7 @@ def find_model(body: bytes | memoryview) -> Routing | BadBody:
         return _find_slowly(body, str(error))
     except RecursionError:
         return _TOO_DEEP
-    if not _is_utf8(body):
+    if not is_utf8(body):
         return _find_slowly(body, "it is not UTF-8")
     if not wanted.model:
         return _NO_MODEL
@@ -129,19 +125,6 @@ def _find_slowly(body: bytes | memoryview, reason: str) -> Routing | BadBody:
     return Routing(model, document.get("stream") is True)
 
 
-def _is_utf8(body: bytes | memoryview) -> bool:
-    """Whether all of it is UTF-8: the fast parser does not look into the values that it skips."""
-    view = memoryview(body)
-    done, size = 0, len(view)
-    try:
-        while size - done > _UTF8_STEP:
-            done += codecs.utf_8_decode(view[done : done + _UTF8_STEP], "strict", False)[1]
-        codecs.utf_8_decode(view[done:], "strict", True)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def read_models(body: bytes, group: str) -> tuple[ModelEntry, ...]:
     """The models of an engine's list, in its order; the first of two with one id.
 
@@ -152,7 +135,7 @@ def read_models(body: bytes, group: str) -> tuple[ModelEntry, ...]:
         rows = _decode_rows(_decode_listing(body).data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"not a JSON object with a list `data`: {error}") from None
-    if not _is_utf8(body):
+    if not is_utf8(body):
         raise ValueError("not a JSON object with a list `data`: not UTF-8")
     owner = msgspec.Raw(_encode(group))
     entries: dict[str, ModelEntry] = {}

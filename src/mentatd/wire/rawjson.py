@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import Any
 
@@ -17,6 +18,24 @@ BIGGEST = 2**63 - 1
 
 _LONGEST_INT = 20
 """Digits; a longer whole number is over `BIGGEST` whatever it is, and Python's own conversion has a limit."""
+
+_UTF8_STEP = 256 * 1024
+"""UTF-8 is judged in steps of this many bytes, so that a large body is never decoded as a whole."""
+
+
+def is_utf8(raw: bytes | memoryview) -> bool:
+    """Whether all of it is UTF-8: `msgspec` does not look into the values that it skips."""
+    if isinstance(raw, bytes) and raw.isascii():
+        return True
+    view = memoryview(raw)
+    done, size = 0, len(view)
+    try:
+        while size - done > _UTF8_STEP:
+            done += codecs.utf_8_decode(view[done : done + _UTF8_STEP], "strict", False)[1]
+        codecs.utf_8_decode(view[done:], "strict", True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def decode_object(raw: bytes | bytearray) -> dict[str, Any]:
