@@ -75,7 +75,9 @@ class Inflight:
     """
 
     def __init__(self, timeout_s: float) -> None:
+        """Made on the running loop, whose clock it reads."""
         self.timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
         self._rows: dict[Row, Carrier] = {}
         self._load: dict[str, int] = {}
         self._numbers = count(1)
@@ -126,7 +128,7 @@ class Inflight:
         load = self._load.pop(row.group) - 1
         if load:
             self._load[row.group] = load
-        row.ended = asyncio.get_running_loop().time()
+        row.ended = self._loop.time()
         row.passed, row.meter = row.out_bytes, None
         for observer in self._observers:
             try:
@@ -143,13 +145,12 @@ class Inflight:
     def _arm(self) -> None:
         oldest = next(iter(self._rows), None)
         if oldest is not None:
-            loop = asyncio.get_running_loop()
-            due = max(oldest.started + self.timeout_s, loop.time() + _COARSE_S)
-            self._timer = loop.call_at(due, self._sweep)
+            due = max(oldest.started + self.timeout_s, self._loop.time() + _COARSE_S)
+            self._timer = self._loop.call_at(due, self._sweep)
 
     def _sweep(self) -> None:
         self._timer = None
-        latest = asyncio.get_running_loop().time() - self.timeout_s
+        latest = self._loop.time() - self.timeout_s
         due = list(takewhile(lambda row: row.started <= latest, self._rows))
         try:
             for row in due:

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from mentatd.wire.openai import FALLBACK_LIMIT, BadBody, Routing, find_model
 
+_JSON = b"application/json"
 _MULTIPART = b"multipart/form-data"
 _URLENCODED = b"application/x-www-form-urlencoded"
 
@@ -42,7 +43,8 @@ def find_route(body: bytes | memoryview, content_type: bytes) -> Routing | BadBo
 
 def is_form(content_type: bytes) -> bool:
     """Whether a Content-Type is that of a form."""
-    return _media_type(content_type) in (_MULTIPART, _URLENCODED)
+    # the usual one needs no closer look
+    return content_type != _JSON and _media_type(content_type) in (_MULTIPART, _URLENCODED)
 
 
 def find_form_model(body: bytes | memoryview, content_type: bytes) -> Routing | BadBody:
