@@ -16,11 +16,11 @@ from mentatd.errors import Refusal
 from mentatd.http.pool import Pool
 from mentatd.http.request import Request
 from mentatd.serve import refusals
+from mentatd.serve.decoding import codings_of, decode, refuse_codings
 from mentatd.serve.exchange import Exchange, Means
 from mentatd.serve.forwarding import Parcel, connection_names, request_fields
 from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks
-from mentatd.wire.codings import KNOWN, BadCoding, TooLarge, decode_body, parse_codings, unknown_coding
 from mentatd.wire.forms import find_route, is_form
 from mentatd.wire.openai import BadBody, Routing
 
@@ -59,14 +59,14 @@ class Proxy:
         """Refuse what can be refused before its body has come, or the largest body that is read for it."""
         if request.length is not None and request.length > MAX_BODY:
             return refusals.body_too_large(MAX_BODY)
-        return _refuse_coding(_codings(request)) or MAX_BODY
+        return refuse_codings(codings_of(request)) or MAX_BODY
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Forward a request whose body is whole."""
-        codings = _codings(request)
+        codings = codings_of(request)
         if not codings:
             self._forward(request, connection)
-        elif refusal := _refuse_coding(codings):
+        elif refusal := refuse_codings(codings):
             connection.refuse(refusal)
         else:
             _Decoding(self._tasks, request, connection, codings, self._forward_decoded)
@@ -127,11 +127,9 @@ class _Decoding:
 
     async def _decode(self, codings: tuple[str, ...]) -> None:
         request, connection = self._request, self._connection
-        decoded = await asyncio.to_thread(decode_body, request.body, codings, MAX_BODY)
-        if isinstance(decoded, BadCoding):
-            connection.refuse(refusals.invalid_encoding(decoded.reason))
-        elif isinstance(decoded, TooLarge):
-            connection.refuse(refusals.body_too_large(MAX_BODY, decoded=True))
+        decoded = await decode(request.body, codings, MAX_BODY)
+        if isinstance(decoded, Refusal):
+            connection.refuse(decoded)
         else:
             request.body = decoded
             self._then(request, connection)
@@ -145,15 +143,6 @@ class _Decoding:
     def client_lost(self) -> None:
         """Forget the request; the thread's result is dropped."""
         self._task.cancel()
-
-
-def _codings(request: Request) -> tuple[str, ...]:
-    return parse_codings(request.get_all(b"content-encoding")) if request.odd else ()
-
-
-def _refuse_coding(codings: tuple[str, ...]) -> Refusal | None:
-    unknown = unknown_coding(codings)
-    return None if unknown is None else refusals.unknown_encoding(unknown, KNOWN)
 
 
 def _corrected_type(routing: Routing, content_type: bytes) -> bytes | None:
