@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable
 from typing import cast
@@ -121,8 +122,14 @@ class Played:
 
     @property
     def statuses(self) -> list[int]:
-        """Of the answers written so far."""
-        return [int(part[:3]) for part in self.transport.written.split(b"HTTP/1.1 ")[1:]]
+        """Of the answers written so far, none of them to HEAD."""
+        found, data = [], self.transport.written
+        while data:
+            head, _, data = data.partition(b"\r\n\r\n")
+            found.append(int(head[9:12]))
+            length = re.search(rb"\r\nContent-Length: (\d+)", head)
+            data = data[int(length[1]) :] if length else data
+        return found
 
     @property
     def bodies(self) -> list[bytes]:

@@ -134,13 +134,23 @@ class ServedConnection(Connection):
         self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        if (self._state is _IDLE and not self._write_paused) or self._state is _BODY:
-            self._advance(data)
-        elif self._state is not State.CLOSING:
-            self._keep(data)
+        """Take what `data` holds, request by request, until one is being answered or the bytes run out."""
+        # A handler may answer within this loop, and the end of its answer must not enter it again.
+        self._advancing = True
+        while data:
+            if self._state is _IDLE and not self._write_paused:
+                data = self._take_head(data)
+            elif self._state is _BODY:
+                data = self._take_body(data)
+            else:
+                self._keep(data)
+                break
+        self._advancing = False
 
     def _keep(self, data: bytes) -> None:
-        """Hold what is sent ahead of an answer."""
+        """Hold what is sent ahead of an answer; read away what comes behind the last one."""
+        if self._state is State.CLOSING:
+            return
         self._pipelined += data
         if len(self._pipelined) > PIPELINED_BYTES:
             self._transport.pause_reading()
@@ -150,22 +160,7 @@ class ServedConnection(Connection):
             data = bytes(self._pipelined)
             self._pipelined.clear()
             self._transport.resume_reading()
-            self._advance(data)
-
-    def _advance(self, data: bytes) -> None:
-        """Take what `data` holds, request by request, until one is being answered or the bytes run out."""
-        # A handler may answer within this loop, and the answer's end must not enter it again.
-        self._advancing = True
-        while data:
-            if self._state is _BODY:
-                data = self._take_body(data)
-            elif self._state is _IDLE and not self._write_paused:
-                data = self._take_head(data)
-            else:
-                if self._state is not State.CLOSING:
-                    self._keep(data)
-                break
-        self._advancing = False
+            self.data_received(data)
 
     def _take_head(self, data: bytes) -> bytes:
         reader = self._reader
