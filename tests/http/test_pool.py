@@ -63,7 +63,7 @@ async def test_nothing_to_take(pool: Pool) -> None:
 async def test_a_connection_is_taken_again_newest_first(pool: Pool) -> None:
     async with scripted(answering(OK + b"\r\n")) as engine:
         one, two = [await pool.connect(engine.origin, timeout=5) for _ in range(2)]
-        assert not one.reused
+        assert [one.reused, two.reused] == [False, False]
         for upstream in one, two:
             sink = Recorder()
             upstream.send(sink, REQUEST)
