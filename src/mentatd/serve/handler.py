@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mentatd.errors import Refusal
@@ -15,15 +16,25 @@ from mentatd.wire.openai import render_refusal
 if TYPE_CHECKING:
     from mentatd.http.connection import Connection
 
-OWN_BODY_LIMIT = 64 * 1024
-"""Bytes of a body that is read, and not looked at, of a request that is answered from a document."""
+UNREAD_BODY_LIMIT = 64 * 1024
+"""Bytes of a body that is read, and not looked at, of a request that needs none."""
 _JSON = b"application/json"
 _HTML = b"text/html; charset=utf-8"
 _MODEL = "/v1/models/"
-_DOCUMENT = ("GET", "HEAD", "OPTIONS")
 _FORWARDED = ("POST", "OPTIONS")
 
 Answer = Callable[[Request, "Connection"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What the router itself answers at one path."""
+
+    answer: Answer
+    methods: tuple[str, ...] = ("GET", "HEAD", "OPTIONS")
+    """Those that the path takes; OPTIONS is always one of them and answered by the handler."""
+    body_limit: int = UNREAD_BODY_LIMIT
+    """Bytes of a request's body."""
 
 
 class Forward(Protocol):
@@ -42,56 +53,60 @@ class RouterHandler:
     The router's own paths are taken with or without a trailing slash; any other POST is forwarded as it came.
     """
 
-    def __init__(self, proxy: Forward, documents: Documents) -> None:
+    def __init__(
+        self, proxy: Forward, documents: Documents, endpoints: Mapping[str, Endpoint] | None = None
+    ) -> None:
+        """`endpoints`: further paths of the router's own, without a trailing slash."""
         self._proxy = proxy
         self._documents = documents
-        self._own: dict[str, Answer] = {
-            "/": self._root,
-            "/healthz": self._status,
-            "/status.json": self._status,
-            "/v1": self._models,
-            "/v1/models": self._models,
+        status, models = Endpoint(self._status), Endpoint(self._models)
+        self._model = Endpoint(self._one_model)
+        own = {
+            "/healthz": status,
+            "/status.json": status,
+            "/v1": models,
+            "/v1/models": models,
+            **(endpoints or {}),
         }
+        self._own = own | {f"{path}/": endpoint for path, endpoint in own.items()}
+        self._own["/"] = Endpoint(self._root)
 
     def admit(self, request: Request) -> Refusal | int:
-        """The proxy decides about what it gets; everything else needs no body."""
+        """The proxy decides about what it gets; an endpoint says how much it reads."""
         own = self._find(request.path)
         if own is None and request.method == "POST":
             return self._proxy.admit(request)
-        return _refuse_method(request, own) or OWN_BODY_LIMIT
+        limit = UNREAD_BODY_LIMIT if own is None else own.body_limit
+        return _refuse_method(request, own) or limit
 
     def handle(self, request: Request, connection: Connection) -> None:
-        """Answer from a document, refuse, or hand on to the proxy."""
+        """Answer at an endpoint, refuse, or hand on to the proxy."""
         own = self._find(request.path)
         if own is None and request.method == "POST":
             self._proxy.handle(request, connection)
         elif refusal := _refuse_method(request, own):
             connection.refuse(refusal)
         elif request.method == "OPTIONS":
-            allow = ", ".join(_FORWARDED if own is None else _DOCUMENT).encode()
+            allow = ", ".join(_FORWARDED if own is None else own.methods).encode()
             connection.answer(204, b"", _JSON, ((b"Allow", allow),))
         elif own is None:
             connection.refuse(refusals.unknown_path(request.method, request.path))
         else:
-            own(request, connection)
+            own.answer(request, connection)
 
     def refuse(self, refusal: Refusal, request: Request | None) -> tuple[bytes, bytes]:
         """Every refusal goes out in OpenAI's envelope."""
         return _JSON, render_refusal(refusal)
 
-    def _find(self, path: str) -> Answer | None:
-        """Who answers at this path, if it is one of the router's own."""
+    def _find(self, path: str) -> Endpoint | None:
+        """The endpoint at this path, if it is one of the router's own."""
         own = self._own.get(path)
-        if own is None and path.endswith("/"):
-            own = self._own.get(path[:-1])
-        if own is None and path.startswith(_MODEL):
-            return self._model
-        return own
+        return self._model if own is None and path.startswith(_MODEL) else own
 
     def _models(self, request: Request, connection: Connection) -> None:
         connection.answer(200, self._documents.models(), _JSON)
 
-    def _model(self, request: Request, connection: Connection) -> None:
+    def _one_model(self, request: Request, connection: Connection) -> None:
         found = self._documents.model(request.path.removeprefix(_MODEL))
         if isinstance(found, Refusal):
             connection.refuse(found)
@@ -109,9 +124,9 @@ class RouterHandler:
             connection.answer(200, self._documents.status(), _JSON, ((b"Vary", b"Accept"),))
 
 
-def _refuse_method(request: Request, own: Answer | None) -> Refusal | None:
-    """405 for a method that the path does not take; an unknown path is judged by the methods that can be meant."""
-    if request.method in ("GET", "HEAD", "OPTIONS"):
+def _refuse_method(request: Request, own: Endpoint | None) -> Refusal | None:
+    """405 for a method that the path does not take; GET and HEAD of an unknown path are left to be a 404."""
+    allowed = _FORWARDED if own is None else own.methods
+    if request.method in allowed or (own is None and request.method in ("GET", "HEAD")):
         return None
-    allow = _FORWARDED if own is None else _DOCUMENT
-    return refusals.method_not_allowed(request.method, request.path, allow)
+    return refusals.method_not_allowed(request.method, request.path, allowed)

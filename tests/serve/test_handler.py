@@ -1,0 +1,191 @@
+"""Who answers at which path and method, through a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.support.clock import Clock
+from tests.support.deadlines import within
+from tests.support.views import group, probe
+
+from mentatd.cluster.routes import EMPTY, build
+from mentatd.errors import Refusal
+from mentatd.http.server import Connection, Request, Server
+from mentatd.serve.handler import UNREAD_BODY_LIMIT, Endpoint, RouterHandler
+from mentatd.serve.status import Documents
+
+
+class Proxy:
+    """Says which path it was given."""
+
+    def admit(self, request: Request) -> Refusal | int:
+        return 1 << 20
+
+    def handle(self, request: Request, connection: Connection) -> None:
+        connection.answer(200, f"proxied {request.path}".encode(), b"text/plain")
+
+
+@dataclass
+class Answer:
+    status: int
+    fields: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Router:
+    """A server with the handler under test."""
+
+    def __init__(self) -> None:
+        glm = group("glm")
+        now = 1000.0
+        table = build(
+            {"glm": glm}, {"glm": probe(glm, "org/m", at=now)}, previous=EMPTY, now=now, fresh_s=18.0
+        )
+        documents = Documents(cast("Any", SimpleNamespace(table=table)), tuple, clock=Clock(now))
+
+        def echo(request: Request, connection: Connection) -> None:
+            connection.answer(200, bytes(request.body), b"text/plain")
+
+        own = {"/own": Endpoint(echo, ("POST", "OPTIONS"), body_limit=300_000)}
+        self.server = Server(RouterHandler(Proxy(), documents, own))
+
+    async def ask(self, method: str, path: str, fields: str = "", body: bytes = b"") -> Answer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+        try:
+            length = f"Content-Length: {len(body)}\r\n" if body else ""
+            head = f"{method} {path} HTTP/1.1\r\nHost: r\r\nConnection: close\r\n{length}{fields}\r\n"
+            writer.write(head.encode() + body)
+            async with within():
+                answer = await reader.read()
+        finally:
+            writer.close()
+        start, _, rest = answer.partition(b"\r\n\r\n")
+        lines = start.decode().split("\r\n")
+        pairs = (line.split(": ", 1) for line in lines[1:])
+        return Answer(int(lines[0].split()[1]), {name.lower(): value for name, value in pairs}, rest)
+
+
+@pytest.fixture
+async def router() -> AsyncIterator[Router]:
+    router = Router()
+    await router.server.start(0, ("127.0.0.1",))
+    yield router
+    await router.server.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/", "/v1", "/v1/", "/v1/models?x=/y"])
+async def test_the_listing(router: Router, path: str) -> None:
+    answer = await router.ask("GET", path)
+    assert answer.status == 200
+    assert answer.fields["content-type"] == "application/json"
+    assert answer.json["data"] == [{"id": "org/m"}]
+
+
+@pytest.mark.parametrize("path", ["/v1/models/org/m", "/v1/models/org%2Fm", "/v1/models/org/m/"])
+async def test_one_model(router: Router, path: str) -> None:
+    assert (await router.ask("GET", path)).json == {"id": "org/m"}
+
+
+async def test_a_model_that_nothing_serves(router: Router) -> None:
+    answer = await router.ask("GET", "/v1/models/nothing")
+    assert answer.status == 404
+    assert answer.json["error"]["code"] == "model_not_found"
+    assert answer.json["available"] == ["org/m"]
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/healthz/", "/status.json", "/status.json/"])
+async def test_the_status_document(router: Router, path: str) -> None:
+    answer = await router.ask("GET", path, "Accept: */*\r\n")
+    assert answer.status == 200
+    assert answer.json["groups"]["glm"]["healthy"] is True
+
+
+async def test_a_browser_gets_the_page_where_others_get_the_document(router: Router) -> None:
+    accept = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"
+    page = await router.ask("GET", "/", accept)
+    assert page.fields["content-type"] == "text/html; charset=utf-8"
+    assert page.body.startswith(b"<!doctype html>")
+    assert page.fields["vary"] == "Accept"
+    assert "default-src 'none'" in page.fields["content-security-policy"]
+    assert (await router.ask("GET", "/")).fields["vary"] == "Accept"
+    assert (await router.ask("GET", "/status.json", accept)).fields["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/healthz", "/status.json", "/v1/models/org/m"])
+async def test_head_has_the_fields_of_get_and_no_body(router: Router, path: str) -> None:
+    got, head = await router.ask("GET", path), await router.ask("HEAD", path)
+    assert head.status == 200
+    assert head.body == b""
+    assert head.fields["content-length"] == str(len(got.body))
+    assert (await router.ask("HEAD", "/nothing")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/", "GET, HEAD, OPTIONS"),
+        ("POST", "/v1/models/", "GET, HEAD, OPTIONS"),
+        ("DELETE", "/v1/models/org/m", "GET, HEAD, OPTIONS"),
+        ("PUT", "/status.json", "GET, HEAD, OPTIONS"),
+        ("PATCH", "/healthz", "GET, HEAD, OPTIONS"),
+        ("GET", "/own", "POST, OPTIONS"),
+        ("HEAD", "/own/", "POST, OPTIONS"),
+        ("PUT", "/v1/chat/completions", "POST, OPTIONS"),
+        ("DELETE", "/anything", "POST, OPTIONS"),
+    ],
+)
+async def test_a_method_that_a_path_does_not_take(router: Router, method: str, path: str, allow: str) -> None:
+    answer = await router.ask(method, path)
+    assert answer.status == 405
+    assert answer.fields["allow"] == allow
+    if method != "HEAD":
+        assert answer.json["error"]["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/", "GET, HEAD, OPTIONS"),
+        ("*", "GET, HEAD, OPTIONS"),
+        ("/own", "POST, OPTIONS"),
+        ("/x", "POST, OPTIONS"),
+    ],
+)
+async def test_options_tells_what_a_path_takes(router: Router, path: str, allow: str) -> None:
+    answer = await router.ask("OPTIONS", path)
+    assert (answer.status, answer.fields["allow"], answer.body) == (204, allow, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v2/models", "/models", "/v1/chat/completions", "/favicon.ico", "/healthz/x"]
+)
+async def test_a_document_that_is_not_there(router: Router, path: str) -> None:
+    answer = await router.ask("GET", path)
+    assert answer.status == 404
+    assert answer.json["error"]["code"] == "unknown_path"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize", "/v1/audio/", "//", "/v1/modelsx"])
+async def test_any_other_post_is_forwarded_with_its_path_as_it_came(router: Router, path: str) -> None:
+    answer = await router.ask("POST", path, body=b"{}")
+    assert answer.body == f"proxied {path}".encode()
+
+
+async def test_large_bodies_are_read_as_far_as_the_path_takes_them(router: Router) -> None:
+    large = b"x" * 200_000
+    assert (await router.ask("POST", "/own", body=large)).body == large
+    assert (await router.ask("POST", "/own", body=2 * large)).status == 413
+    assert (await router.ask("POST", "/v1/completions", body=large)).status == 200
+    assert (await router.ask("GET", "/v1/models", body=large)).status == 413
+    assert len(large) > UNREAD_BODY_LIMIT
+    assert (await router.ask("PUT", "/v1/files", body=large)).status == 405
