@@ -12,9 +12,12 @@ from typing import Final
 from mentatd.http.limits import CHUNK_LINE_BYTES, PLAIN_BODY_BYTES, TRAILER_BYTES
 from mentatd.http.request import Body
 
-_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t -~\x80-\xff]*)?")
-_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*")
-_CRLF: Final = b"\r\n"
+_SIZE = re.compile(rb"\r\n([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t -~\x80-\xff]*)?\r\n")
+_SIZE_SO_FAR = re.compile(
+    rb"\r?\Z|\r\n(?:[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}[ \t]*(?:;[\t -~\x80-\xff]*)?\r?)\Z"
+)
+_TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)?\r\n")
+_TRAILER_SO_FAR = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+(?::[\t -~\x80-\xff]*\r?)?|\r?)\Z")
 _LARGEST_SIZE: Final = 2**63 - 1  # more overflows in parsers behind or before this one
 _READ_BYTES: Final = 1024 * 1024
 
@@ -54,13 +57,6 @@ class Counted:
         return bytes(self._body)
 
 
-class _Part(enum.Enum):
-    SIZE = enum.auto()
-    DATA = enum.auto()
-    DATA_END = enum.auto()
-    TRAILER = enum.auto()
-
-
 class Chunked:
     """Takes the chunked coding off a body (RFC 9112 section 7.1), strictly. Extensions and trailers are dropped.
 
@@ -68,75 +64,62 @@ class Chunked:
     framing is held at one time.
     """
 
-    __slots__ = ("_body", "_left", "_line", "_part", "_trailer_bytes", "limit", "received")
+    __slots__ = ("_body", "_held", "_in_trailers", "_left", "_trailer_bytes", "limit", "received")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.received = 0
         """Bytes that came so far, framing included."""
         self._body = bytearray()
-        self._part = _Part.SIZE
-        self._line = b""  # the incomplete line
+        # An incomplete piece of framing. What ends a chunk and the next size line are one piece, and the first size
+        # line is made to look like the others.
+        self._held = b"\r\n"
         self._left = 0  # bytes that the present chunk still has to bring
+        self._in_trailers = False
         self._trailer_bytes = 0
 
     def feed(self, data: bytes) -> tuple[Progress, bytes]:
         """Take what belongs to the body; the bytes behind its end come back (empty unless DONE)."""
         self.received += len(data)
-        data, self._line = self._line + data, b""
-        at = 0
-        while True:
-            if self._part is _Part.DATA:
-                taken = min(self._left, len(data) - at)
-                self._body += memoryview(data)[at : at + taken]
-                at += taken
-                self._left -= taken
-                if self._left:
+        data, self._held = self._held + data, b""
+        body, left, at = self._body, self._left, 0
+        while not self._in_trailers:
+            if left:
+                piece = data[at : at + left]
+                body += piece
+                at += len(piece)
+                left -= len(piece)
+                if left:
+                    self._left = left
                     return Progress.MORE, b""
-                self._part = _Part.DATA_END
-            if self._part is _Part.DATA_END and not _CRLF.startswith(data[at : at + 2]):
+            line = _SIZE.match(data, at)
+            if line is None:
+                self._left = 0
+                return self._hold(data[at:], _SIZE_SO_FAR), b""
+            left = int(line[1], 16)
+            if left > _LARGEST_SIZE or line.end() - at > CHUNK_LINE_BYTES:
                 return Progress.MALFORMED, b""
-            end = data.find(b"\n", at, at + CHUNK_LINE_BYTES)
-            if end < 0:
-                self._line = data[at:]
-                fits = len(self._line) < CHUNK_LINE_BYTES
-                return Progress.MORE if fits else Progress.MALFORMED, b""
-            progress = self._take_line(data[at : end + 1])
-            at = end + 1
-            if progress is not Progress.MORE:
-                return progress, data[at:] if progress is Progress.DONE else b""
+            if left > self.limit - len(body):
+                return Progress.TOO_LARGE, b""
+            at = line.end()
+            self._in_trailers = not left
+        return self._skip_trailers(data, at)
 
-    def _take_line(self, line: bytes) -> Progress:
-        if not line.endswith(_CRLF):
-            return Progress.MALFORMED
-        line = line[:-2]
-        match self._part:
-            case _Part.SIZE:
-                return self._take_size(line)
-            case _Part.DATA_END:
-                self._part = _Part.SIZE
-                return Progress.MORE
-            case _:
-                return self._take_trailer(line)
+    def _skip_trailers(self, data: bytes, at: int) -> tuple[Progress, bytes]:
+        while line := _TRAILER.match(data, at):
+            self._trailer_bytes += line.end() - at
+            if self._trailer_bytes > TRAILER_BYTES:
+                return Progress.MALFORMED, b""
+            at = line.end()
+            if line[1] is None:
+                return Progress.DONE, data[at:]
+        return self._hold(data[at:], _TRAILER_SO_FAR), b""
 
-    def _take_size(self, line: bytes) -> Progress:
-        size = _SIZE_LINE.fullmatch(line)
-        if size is None:
+    def _hold(self, framing: bytes, so_far: re.Pattern[bytes]) -> Progress:
+        if len(framing) > CHUNK_LINE_BYTES or not so_far.match(framing):
             return Progress.MALFORMED
-        self._left = int(size[1], 16)
-        if self._left > _LARGEST_SIZE:
-            return Progress.MALFORMED
-        if len(self._body) + self._left > self.limit:
-            return Progress.TOO_LARGE
-        self._part = _Part.DATA if self._left else _Part.TRAILER
+        self._held = framing
         return Progress.MORE
-
-    def _take_trailer(self, line: bytes) -> Progress:
-        if not line:
-            return Progress.DONE
-        self._trailer_bytes += len(line)
-        fits = self._trailer_bytes <= TRAILER_BYTES and _TRAILER.fullmatch(line)
-        return Progress.MORE if fits else Progress.MALFORMED
 
     def take(self) -> Body:
         """The body, once it is done."""
