@@ -125,6 +125,16 @@ async def test_refused(client: Client) -> None:
         await client.ask("GET", f"http://127.0.0.1:{port}/v1", deadline=5, limit=5)
 
 
+async def test_a_dead_address_does_not_take_the_whole_deadline(client: Client) -> None:
+    async with scripted(Line.closed) as engine, within():
+        url = f"https://127.0.0.1:{engine.port}/"
+        with pytest.raises(ConnectFailed, match=r"timed out after 0\.1 s, connecting"):
+            await client.ask("GET", url, deadline=60, limit=5, connect_within=0.1)
+        with pytest.raises(ConnectFailed, match=r"timed out after 0\.1 s, connecting"):
+            async with client.stream("GET", url, deadline=60, connect_within=0.1):
+                pass
+
+
 @pytest.mark.parametrize(
     ("data", "where"),
     [

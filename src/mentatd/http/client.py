@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -43,6 +44,8 @@ class _Question:
     head: bytes
     """As on the wire."""
     body: bytes
+    connect_within: float
+    """Seconds for a new connection, besides the deadline."""
 
     @property
     def pieces(self) -> list[bytes]:
@@ -68,14 +71,16 @@ class Client:
         body: bytes | None = None,
         retry_reused: bool = False,
         keep: bool = True,
+        connect_within: float = math.inf,
     ) -> Answer:
         """One request and its whole answer within `deadline` seconds and `limit` bytes of body.
 
-        `keep` false asks on a connection of its own. A redirect is an answer like any. Raises ConnectFailed (also
-        for a URL that cannot be asked), UpstreamTimeout, UpstreamBroken and AnswerTooLarge, and ValueError for
-        fields that cannot stand in a head.
+        `keep` false asks on a connection of its own. `connect_within` seconds are enough for a new connection: who
+        has another address to ask need not spend the whole deadline on a dead one. A redirect is an answer like
+        any. Raises ConnectFailed (also for a URL that cannot be asked), UpstreamTimeout, UpstreamBroken and
+        AnswerTooLarge, and ValueError for fields that cannot stand in a head.
         """
-        question = _question(method, url, fields or {}, body, keep=keep)
+        question = _question(method, url, fields or {}, body, keep=keep, connect_within=connect_within)
         until = Deadline.after(deadline)
         try:
             return await self._ask(question, until, limit, fresh=not keep)
@@ -103,12 +108,13 @@ class Client:
         deadline: float,
         fields: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        connect_within: float = math.inf,
     ) -> AbstractAsyncContextManager[Streaming]:
         """The same with the body read piece by piece; leaving the context before its end closes the connection.
 
         `deadline` counts from this call to the end of the body.
         """
-        question = _question(method, url, fields or {}, body, keep=True)
+        question = _question(method, url, fields or {}, body, keep=True, connect_within=connect_within)
         return self._asked(question, Deadline.after(deadline), fresh=False)
 
     @asynccontextmanager
@@ -118,7 +124,7 @@ class Client:
         origin = question.location.origin
         upstream = None if fresh else self._pool.take(origin)
         if upstream is None:
-            upstream = await self._pool.connect(origin, timeout=deadline.left())
+            upstream = await self._pool.connect(origin, timeout=min(deadline.left(), question.connect_within))
         exchange = Exchange(upstream, deadline)
         try:
             upstream.send(exchange, question.pieces, head_request=question.method == "HEAD")
@@ -128,7 +134,13 @@ class Client:
 
 
 def _question(
-    method: str, url: str, fields: Mapping[str, str], body: bytes | None, *, keep: bool
+    method: str,
+    url: str,
+    fields: Mapping[str, str],
+    body: bytes | None,
+    *,
+    keep: bool,
+    connect_within: float,
 ) -> _Question:
     try:
         location = parse_url(url)
@@ -149,4 +161,4 @@ def _question(
             raise ValueError(f"the value of {name!r} cannot stand in a head")
         lines.append(f"{name}: {value}")
     head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-    return _Question(method, location, head, body or b"")
+    return _Question(method, location, head, body or b"", connect_within)
