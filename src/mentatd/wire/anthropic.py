@@ -1,4 +1,4 @@
-"""Requests of Anthropic's Messages API as prompts to be counted, and its error envelope."""
+"""Requests of Anthropic's Messages API as prompts to be counted."""
 
 from __future__ import annotations
 
@@ -8,95 +8,110 @@ import msgspec
 
 from mentatd.wire.prompt import (
     IMAGE_TOKENS,
-    BadPrompt,
-    Function,
+    Content,
     Members,
     Prompt,
     PromptBuilder,
-    ToolCall,
+    content_of,
+    is_given,
     read_items,
     read_object,
     read_text,
+    require_text,
 )
+
+_FUNCTION = {"name": "name", "description": "description", "input_schema": "parameters"}
+"""The members of a tool that templates render, to their names in chat completions."""
 
 
 def read_messages(body: bytes | memoryview) -> Prompt:
     """Read the body of `POST /v1/messages/count_tokens`. Raises BadPrompt."""
     request = read_object(body, "the body")
     builder = PromptBuilder()
-    if "system" in request and bytes(request["system"]) != b"null":
-        builder.say("system", _text_of(builder, request["system"], "system"))
+    if is_given(request.get("system")):
+        builder.say("system", _content(builder, request["system"], "system"))
     for index, raw in enumerate(read_items(request.get("messages"), "messages")):
         _message(builder, raw, f"messages[{index}]")
     for index, raw in enumerate(read_items(request.get("tools"), "tools")):
-        _tool(builder, read_object(raw, f"tools[{index}]"))
+        _tool(builder, read_object(raw, f"tools[{index}]"), f"tools[{index}]")
     return builder.build()
 
 
-def _blocks(raw: msgspec.Raw | None, where: str) -> Iterator[tuple[str, Members]]:
-    for index, block_raw in enumerate(read_items(raw, where)):
-        block = read_object(block_raw, f"{where}[{index}]")
-        yield read_text(block.get("type")) or "", block
+def _message(builder: PromptBuilder, raw: msgspec.Raw, where: str) -> None:
+    message = read_object(raw, where)
+    role = require_text(message.get("role"), f"{where}.role")
+    text = read_text(message.get("content"))
+    if text is not None:
+        builder.say(role, text)
+        return
+    texts: list[str] = []
+    calls: list[tuple[str, Members]] = []
+    others = False
+    for at, kind, block in _blocks(message.get("content"), f"{where}.content"):
+        match kind:
+            case "tool_use":
+                calls.append((at, block))
+            case "tool_result":
+                content = _content(builder, block.get("content"), f"{at}.content")
+                builder.answer(read_text(block.get("tool_use_id")) or "", content)
+                others = True
+            case _:
+                texts.extend(_texts(builder, at, kind, block))
+    if texts or not (calls or others):
+        builder.say(role, content_of(texts))
+    for at, block in calls:
+        _call(builder, block, at)
 
 
-def _text_of(builder: PromptBuilder, raw: msgspec.Raw | None, where: str) -> str:
+def _call(builder: PromptBuilder, block: Members, where: str) -> None:
+    arguments = bytes(block.get("input", b"{}")).decode(errors="replace")
+    name = require_text(block.get("name"), f"{where}.name")
+    builder.call(read_text(block.get("id")) or "", name, arguments)
+
+
+def _content(builder: PromptBuilder, raw: msgspec.Raw | None, where: str) -> Content:
     """The text of a content; media in it are added at their flat rates."""
     text = read_text(raw)
     if text is not None:
         return text
     texts: list[str] = []
-    for kind, block in _blocks(raw, where):
-        if kind == "text":
-            texts.append(read_text(block.get("text")) or "")
-        elif kind == "image":
-            builder.media_tokens += IMAGE_TOKENS
-        else:
-            builder.skip(kind or "unknown block")
-    return "\n".join(texts)
+    for at, kind, block in _blocks(raw, where):
+        texts.extend(_texts(builder, at, kind, block))
+    return content_of(texts)
 
 
-def _message(builder: PromptBuilder, raw: msgspec.Raw, where: str) -> None:
-    message = read_object(raw, where)
-    role = read_text(message.get("role"))
-    if not role:
-        raise BadPrompt(f"{where}.role must be a string")
-    content = message.get("content")
-    text = read_text(content)
-    if text is not None:
-        builder.say(role, text)
-        return
-    texts: list[str] = []
-    calls: list[ToolCall] = []
-    spoken = False
-    for kind, block in _blocks(content, f"{where}.content"):
-        match kind:
-            case "text":
-                texts.append(read_text(block.get("text")) or "")
-            case "image":
-                builder.media_tokens += IMAGE_TOKENS
-            case "tool_use":
-                arguments = bytes(block.get("input", b"{}")).decode(errors="replace")
-                function = Function(read_text(block.get("name")) or "", arguments)
-                calls.append(ToolCall(read_text(block.get("id")) or "", function))
-                continue
-            case "tool_result":
-                call_id = read_text(block.get("tool_use_id")) or ""
-                builder.answer(call_id, _text_of(builder, block.get("content"), f"{where}.content"))
-                continue
-            case _:
-                builder.skip(kind or "unknown block")
-                continue
-        spoken = True
-    if spoken:
-        builder.say(role, "\n".join(texts))
-    for call in calls:
-        builder.call(call)
+def _blocks(raw: msgspec.Raw | None, where: str) -> Iterator[tuple[str, str, Members]]:
+    """Where each block stands, its kind and its members."""
+    for index, raw_block in enumerate(read_items(raw, where)):
+        block = read_object(raw_block, f"{where}[{index}]")
+        yield f"{where}[{index}]", read_text(block.get("type")) or "", block
 
 
-def _tool(builder: PromptBuilder, tool: Members) -> None:
-    """A tool of the client's has a schema; the others are the provider's own and render to nothing here."""
+def _texts(builder: PromptBuilder, where: str, kind: str, block: Members) -> Iterator[str]:
+    """The texts that a block brings to its message."""
+    if kind == "text":
+        yield require_text(block.get("text"), f"{where}.text")
+    elif kind == "image":
+        builder.media_tokens += IMAGE_TOKENS
+    elif kind == "document" and (text := _document(block, where)) is not None:
+        yield text
+    else:
+        builder.skip(kind or "block without a type")
+
+
+def _document(block: Members, where: str) -> str | None:
+    """The text of a document that is plain text."""
+    source = read_object(block.get("source"), f"{where}.source")
+    if read_text(source.get("type")) != "text":
+        return None
+    return require_text(source.get("data"), f"{where}.source.data")
+
+
+def _tool(builder: PromptBuilder, tool: Members, where: str) -> None:
+    """A tool of the client's has a schema; the others are the provider's own, and no template renders them."""
     if "input_schema" not in tool:
-        builder.skip(f"tool {read_text(tool.get('type')) or 'of unknown type'}")
+        builder.skip(read_text(tool.get("type")) or "tool without a type")
         return
-    function: Members = {name: tool[name] for name in ("name", "description") if name in tool}
-    builder.function_tool({**function, "parameters": tool["input_schema"]})
+    require_text(tool.get("name"), f"{where}.name")
+    function = {_FUNCTION[name]: value for name, value in tool.items() if name in _FUNCTION}
+    builder.function_tool(function)
