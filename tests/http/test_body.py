@@ -72,6 +72,11 @@ def test_broken_chunks_are_malformed_however_they_come(shape: Shape) -> None:
     assert feed(Chunked(1 << 40), [data[i : i + 1] for i in range(len(data))])[0] is Progress.MALFORMED
 
 
+@pytest.mark.parametrize("data", [b"3;" + b"a" * 4100, b"0\r\nX: " + b"a" * 4100, b"0" * 5000])
+def test_a_line_without_end_is_not_held(data: bytes) -> None:
+    assert feed(Chunked(100), [data])[0] is Progress.MALFORMED
+
+
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=4))
 def test_any_bytes_are_some_progress(data: bytes, cuts: list[int]) -> None:
     assert feed(Chunked(100), cut(data, cuts))[0] in Progress

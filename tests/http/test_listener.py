@@ -39,6 +39,10 @@ def test_one_free_port_for_both_families() -> None:
     with listening(0, ("127.0.0.1", "::1")) as sockets:
         assert {sock.family for sock in sockets} <= {socket.AF_INET, socket.AF_INET6}
         assert len({sock.getsockname()[1] for sock in sockets}) == 1
+        for sock in sockets:
+            if sock.family == socket.AF_INET6:
+                # IPv4 clients have their own socket, so that none comes as `::ffff:` and the two never conflict.
+                assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1
 
 
 def test_a_box_without_ipv6_is_served_over_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,7 @@ async def test_a_request_that_ends_early_is_refused(data: bytes) -> None:
 
 async def test_a_refused_client_that_ends_is_closed() -> None:
     played = Played()
-    played.send(b"\n")
+    played.send(b"\n", b"more")
     played.end()
     assert played.statuses == [400]
     assert played.transport.asked == ["eof", "close"]
