@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from mentatd.serve.tokens.engine import Counted, Engine
+from mentatd.serve.tokens.engine import NOT_THERE, Counted, CountRefused, Engine, Number
 from mentatd.wire.prompt import Prompt
 
-_UNKNOWN_PATH = (404, 405, 501)
+_OWN = b"/v1/responses/input_tokens"
+_IDS = re.compile(rb"\[[\s\d,]*\]")
 
 
-class _Own(msgspec.Struct):
-    input_tokens: int
+class _Count(msgspec.Struct):
+    input_tokens: Number
 
 
 class _Rendered(msgspec.Struct):
@@ -19,24 +22,41 @@ class _Rendered(msgspec.Struct):
 
 
 class _Tokens(msgspec.Struct):
-    tokens: list[msgspec.Raw]
+    tokens: msgspec.Raw
 
 
 class LlamaCppCounter:
-    """Trusts the engine's own count where there is one: it knows the price of its media."""
+    """Trusts the engine's own count where it gives one: it knows the price of its media.
+
+    Its own route refuses much that its template renders all the same (chat-shaped tools, `text` parts, files), and
+    images with a 500 where the model takes none; so whatever it refuses is counted here. Only if that fails too, the
+    first refusal is the answer.
+    """
 
     async def count(self, engine: Engine, prompt: Prompt, request: bytes | None) -> Counted:
         """See `TokenCounter`."""
-        if request is not None:
-            path = b"/v1/responses/input_tokens"
-            answer = await engine.post(path, request)
-            if answer.status not in _UNKNOWN_PATH:
-                own: _Own = engine.read(path, answer, _Own)
-                return Counted(own.input_tokens, ())
-        chat: dict[str, object] = {"messages": prompt.messages}
-        if prompt.tools is not None:
-            chat["tools"] = msgspec.Raw(prompt.tools)
-        rendered: _Rendered = await engine.post_json(b"/apply-template", chat, _Rendered)
-        text = {"content": rendered.prompt, "add_special": True, "parse_special": True}
-        tokenized: _Tokens = await engine.post_json(b"/tokenize", text, _Tokens)
-        return Counted(len(tokenized.tokens) + prompt.media_tokens, prompt.uncounted)
+        if request is None:
+            return await _count_rendered(engine, prompt)
+        own = await engine.post(_OWN, request)
+        if own.status == 200:
+            return Counted(engine.read(_OWN, own, _Count).input_tokens, ())
+        try:
+            return await _count_rendered(engine, prompt)
+        except CountRefused:
+            if own.status not in NOT_THERE:
+                engine.read(_OWN, own, _Count)
+            raise
+
+
+async def _count_rendered(engine: Engine, prompt: Prompt) -> Counted:
+    chat: dict[str, object] = {"messages": prompt.messages}
+    if prompt.tools is not None:
+        chat["tools"] = prompt.tools
+    rendered = await engine.post_json(b"/apply-template", chat, _Rendered)
+    text = {"content": rendered.prompt, "add_special": True, "parse_special": True}
+    ids = bytes((await engine.post_json(b"/tokenize", text, _Tokens)).tokens)
+    if _IDS.fullmatch(ids) is None:
+        raise engine.failed("/tokenize answered without a list of token ids")
+    # counted as bytes: a list of millions of numbers would take hundreds of MiB
+    count = ids.count(b",") + 1 if ids.strip(b"[] \t\r\n") else 0
+    return Counted(count + prompt.media_tokens, prompt.uncounted)

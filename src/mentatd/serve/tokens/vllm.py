@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from mentatd.serve.tokens.engine import Counted, Engine
+from mentatd.serve.tokens.engine import Counted, Engine, Number
 from mentatd.wire.prompt import Prompt
 
 
 class _Tokens(msgspec.Struct):
-    count: int
+    count: Number
 
 
 class VllmCounter:
@@ -17,12 +17,12 @@ class VllmCounter:
 
     async def count(self, engine: Engine, prompt: Prompt, request: bytes | None) -> Counted:
         """See `TokenCounter`."""
-        body: dict[str, object] = {
+        chat: dict[str, object] = {
             "model": engine.model,
             "messages": prompt.messages,
             "add_generation_prompt": True,
         }
         if prompt.tools is not None:
-            body["tools"] = msgspec.Raw(prompt.tools)
-        answer: _Tokens = await engine.post_json(b"/tokenize", body, _Tokens)
+            chat["tools"] = prompt.tools
+        answer = await engine.post_json(b"/tokenize", chat, _Tokens)
         return Counted(answer.count + prompt.media_tokens, prompt.uncounted)
