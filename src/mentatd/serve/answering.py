@@ -24,7 +24,7 @@ class Reply:
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class _Waiting:
+class Waiting:
     """The flow of a connection whose answer a task works out."""
 
     __slots__ = ("_task",)
@@ -50,7 +50,7 @@ class Answering:
 
     def later(self, connection: Connection, work: Coroutine[Any, Any, Reply | Refusal], name: str) -> None:
         """Answer `connection` with what `work` returns; a crash of it is a 500 and one log line."""
-        connection.flow = _Waiting(self._tasks.start(self._answer(connection, work), name))
+        connection.flow = Waiting(self._tasks.start(self._answer(connection, work), name))
 
     async def _answer(self, connection: Connection, work: Coroutine[Any, Any, Reply | Refusal]) -> None:
         try:

@@ -33,7 +33,7 @@ def connection_names(values: Iterable[bytes]) -> frozenset[bytes]:
     return frozenset(filter(None, names))
 
 
-def request_fields(head: bytes, *, drop: Collection[bytes] = (), content_type: bytes | None = None) -> bytes:
+def request_fields(head: bytes, drop: Collection[bytes] = (), content_type: bytes | None = None) -> bytes:
     """The fields of a request that go on, each behind its line break, without those in `drop` (lower case).
 
     `head` is the client's field lines, each ending in CRLF; `content_type` is written in place of theirs.

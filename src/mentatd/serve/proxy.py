@@ -8,7 +8,6 @@ way with more fields to take out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mentatd.cluster.routes import Route, RouteTable, lookup
@@ -16,13 +15,14 @@ from mentatd.errors import Refusal
 from mentatd.http.pool import Pool
 from mentatd.http.request import Request
 from mentatd.serve import refusals
+from mentatd.serve.answering import Waiting
 from mentatd.serve.decoding import codings_of, decode, refuse_codings
 from mentatd.serve.exchange import Exchange, Means
 from mentatd.serve.forwarding import Parcel, connection_names, request_fields
 from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks
 from mentatd.wire.forms import find_route, is_form
-from mentatd.wire.openai import BadBody, Routing
+from mentatd.wire.openai import BadBody
 
 if TYPE_CHECKING:
     from mentatd.http.connection import Connection
@@ -65,16 +65,28 @@ class Proxy:
         """Forward a request whose body is whole."""
         codings = codings_of(request)
         if not codings:
-            self._forward(request, connection)
+            self._forward(request, connection, _named(request))
         elif refusal := refuse_codings(codings):
             connection.refuse(refusal)
         else:
-            _Decoding(self._tasks, request, connection, codings, self._forward_decoded)
+            task = self._tasks.start(self._decode(request, connection, codings), "decode")
+            connection.flow = Waiting(task)
 
-    def _forward_decoded(self, request: Request, connection: Connection) -> None:
-        self._forward(request, connection, decoded=True)
+    async def _decode(self, request: Request, connection: Connection, codings: tuple[str, ...]) -> None:
+        """Forward a compressed request once a thread has decoded it."""
+        try:
+            decoded = await decode(request.body, codings, MAX_BODY)
+        except Exception:
+            connection.refuse(refusals.internal_error())
+            raise
+        if isinstance(decoded, Refusal):
+            connection.refuse(decoded)
+        else:
+            request.body = decoded
+            self._forward(request, connection, _named(request) | {b"content-encoding"})
 
-    def _forward(self, request: Request, connection: Connection, *, decoded: bool = False) -> None:
+    def _forward(self, request: Request, connection: Connection, drop: frozenset[bytes]) -> None:
+        """Send a request on by its `model`, without the fields in `drop`."""
         content_type = request.get(b"content-type") or b""
         routing = find_route(request.body, content_type)
         if isinstance(routing, BadBody):
@@ -85,13 +97,8 @@ class Proxy:
         if not isinstance(found, Route):
             connection.refuse(refusals.not_routed(routing.model, found))
             return
-        drop = connection_names(request.get_all(b"connection")) if request.odd else frozenset()
-        fields = request_fields(
-            request.head,
-            drop=drop | {b"content-encoding"} if decoded else drop,
-            content_type=_corrected_type(routing, content_type),
-        )
-        parcel = Parcel(request.target, fields, request.body)
+        corrected = None if routing.form else _corrected_type(content_type)
+        parcel = Parcel(request.target, request_fields(request.head, drop, corrected), request.body)
         exchange = Exchange(self._means, connection, parcel, found.targets)
         row = self._inflight.enter(
             exchange,
@@ -108,45 +115,11 @@ class Proxy:
         exchange.start(row)
 
 
-class _Decoding:
-    """The flow of a request while a thread decodes its body."""
-
-    def __init__(
-        self,
-        tasks: Tasks,
-        request: Request,
-        connection: Connection,
-        codings: tuple[str, ...],
-        then: Callable[[Request, Connection], None],
-    ) -> None:
-        self._request = request
-        self._connection = connection
-        self._then = then
-        connection.flow = self
-        self._task = tasks.start(self._decode(codings), "decode")
-
-    async def _decode(self, codings: tuple[str, ...]) -> None:
-        request, connection = self._request, self._connection
-        decoded = await decode(request.body, codings, MAX_BODY)
-        if isinstance(decoded, Refusal):
-            connection.refuse(decoded)
-        else:
-            request.body = decoded
-            self._then(request, connection)
-
-    def client_paused(self) -> None:
-        """Nothing is written yet."""
-
-    def client_resumed(self) -> None:
-        """Nothing was held back."""
-
-    def client_lost(self) -> None:
-        """Forget the request; the thread's result is dropped."""
-        self._task.cancel()
+def _named(request: Request) -> frozenset[bytes]:
+    """What the request's Connection fields name."""
+    return connection_names(request.get_all(b"connection")) if request.odd else frozenset()
 
 
-def _corrected_type(routing: Routing, content_type: bytes) -> bytes | None:
+def _corrected_type(content_type: bytes) -> bytes | None:
     """JSON sent without a type, or as a form (a plain `curl -d` does), is refused by engines as it stands."""
-    if not routing.form and (not content_type or is_form(content_type)):
-        return b"application/json"
-    return None
+    return b"application/json" if not content_type or is_form(content_type) else None
