@@ -14,14 +14,16 @@ from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.http.server import Limits, Server
 from mentatd.log import log
+from mentatd.serve.answering import Answering
 from mentatd.serve.cluster import Cluster
-from mentatd.serve.handler import RouterHandler
+from mentatd.serve.handler import Endpoint, RouterHandler
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.listen import Listener
 from mentatd.serve.networks import Networks
 from mentatd.serve.probe import Pace, Prober
 from mentatd.serve.proxy import Proxy
 from mentatd.serve.status import Documents
+from mentatd.serve.tokens import endpoint as tokens
 from mentatd.serve.watch import Watches
 from mentatd.settings import Settings
 from mentatd.tasks import Tasks
@@ -67,13 +69,26 @@ class Router:
         self._prober = Prober(self._cluster, client, pace)
         self._inflight = Inflight(settings.serving_timeout_s)
         self._proxy = Proxy(self._cluster, self._pool, self._inflight)
+        self._answering = Answering()
+        documents = Documents(self._cluster, self._watches.daemons)
         self._server = Server(
-            RouterHandler(self._proxy, Documents(self._cluster, self._watches.daemons)),
+            RouterHandler(self._proxy, documents, self._endpoints(client)),
             limits=Limits(
                 client_timeout_s=settings.client_timeout_s, max_connections=settings.max_connections
             ),
             allowed=self._allowed,
         )
+
+    def _endpoints(self, client: Client) -> dict[str, Endpoint]:
+        """What the router answers by asking engines itself."""
+        counting = tokens.TokensEndpoint(
+            self._cluster, client, self._inflight, self._answering, timeout_s=self._settings.mcp_timeout_s
+        )
+        post = ("POST", "OPTIONS")
+        return {
+            tokens.RESPONSES_PATH: Endpoint(counting.handle_responses, post, tokens.BODY_LIMIT),
+            tokens.ANTHROPIC_PATH: Endpoint(counting.handle_anthropic, post, tokens.BODY_LIMIT),
+        }
 
     @property
     def port(self) -> int:
@@ -104,6 +119,7 @@ class Router:
         """Cut what is left and close everything."""
         cut = len(self._inflight)
         await self._server.close()
+        await self._answering.close()
         await self._proxy.close()
         await self._tasks.close()
         self._listener.close()
