@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
@@ -147,20 +148,20 @@ class Stage:
         self.ends.append((status, failure))
         self.rows.append(row)
 
-    def start(self, *, connected: bool = True, bases: tuple[str, ...] = (FIRST, SECOND)) -> None:
+    def start(self, *, connected: bool = True, body: bytes | memoryview = b'{"model":"m"}') -> None:
         if connected:
             self.pool.idle["10.0.0.2"] = self.engine
         now = asyncio.get_running_loop().time
         suspect = lambda group, url: self.suspects.append((group, url))  # noqa: E731
         means = Means(cast(Pool, self.pool), self.inflight, self.tasks, suspect, now)
-        parcel = Parcel(b"/v1/x", b"\r\nA: 1", b'{"model":"m"}')
-        targets = tuple(parse_target(base) for base in bases)
+        parcel = Parcel(b"/v1/x", b"\r\nA: 1", body)
+        targets = tuple(parse_target(base) for base in (FIRST, SECOND))
         self.exchange = Exchange(means, cast(Connection, self.client), parcel, targets)
         self.row = self.inflight.enter(
             self.exchange,
             model="m",
             group="glm",
-            address=bases[0],
+            address=FIRST,
             client="10.0.0.9",
             path="/v1/x",
             prompt_bytes=13,
@@ -371,12 +372,17 @@ async def test_the_deadline_ends_the_connect(stage: Stage) -> None:
     assert stage.refused[0] == 504
 
 
-async def test_a_client_paused_before_the_engine_is_there(stage: Stage) -> None:
+@pytest.mark.parametrize(("resumed", "told"), [(False, ["pause"]), (True, [])])
+async def test_a_client_paused_before_the_engine_is_there(
+    stage: Stage, resumed: bool, told: list[str]
+) -> None:
     stage.start(connected=False)
     stage.exchange.client_paused()
+    if resumed:
+        stage.exchange.client_resumed()
     await stage.pool.settle("10.0.0.2", stage.engine)
     await until(lambda: stage.engine.sent)
-    assert stage.engine.did == ["pause"]
+    assert stage.engine.did == told
     stage.exchange.client_lost()
 
 
@@ -546,8 +552,11 @@ async def test_a_client_that_does_not_read_pauses_the_engine(stage: Stage) -> No
     assert stage.engine.did == ["pause", "resume"]
 
 
-async def test_the_body_is_let_go_once_it_is_handed_over(stage: Stage) -> None:
-    stage.start()
-    assert stage.exchange._parcel is None
+async def test_the_body_is_let_go_once_it_is_sent(stage: Stage) -> None:
+    body = memoryview(bytearray(b'{"model":"m"}'))
+    held = weakref.ref(body)
+    stage.start(body=body)
+    del body
     stage.exchange.request_sent()
+    assert held() is None
     stage.exchange.client_lost()

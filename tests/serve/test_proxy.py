@@ -371,6 +371,26 @@ async def test_a_client_that_leaves_while_its_body_is_decoded(router: Router) ->
     assert recorder.requests == []
 
 
+async def test_a_decoder_that_crashes_is_a_500(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def crash(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(proxy_module, "decode", crash)
+    client = await router.client()
+    status, document = await client.refused(post(fields=b"Content-Encoding: gzip\r\n"))
+    assert (status, document["error"]["code"]) == (500, "internal_error")
+
+
+async def test_an_offer_to_upgrade_stops_here(router: Router) -> None:
+    recorder = Recorder()
+    await router.engine(recorder)
+    client = await router.client()
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+    assert await client.ask(post(fields=offer + b"Content-Type: application/json\r\n")) == ANSWER
+    assert recorder.head[2:] == [b"Content-Length: 28", b"Content-Type: application/json"]
+    assert recorder.body == BODY
+
+
 # -- refusals
 
 
@@ -605,6 +625,29 @@ async def test_a_client_that_asks_to_close_is_closed(router: Router) -> None:
     client = await router.client()
     client.writer.write(post(fields=b"Connection: close\r\n"))
     assert await client.rest() == ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
+async def test_an_answer_before_the_request_was_read_goes_on(router: Router) -> None:
+    early = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
+
+    async def hurry(line: Line) -> None:
+        await line.reader.readuntil(b"\r\n\r\n")
+        await line.flushed(early)
+        await line.closed()
+
+    engine = await router.engine(hurry)
+    client = await router.client()
+    for _ in range(2):
+        assert await client.ask(post(b'{"model":"m","x":"' + b"y" * 30_000_000 + b'"}')) == early
+    assert len(engine.lines) == 2
+
+
+async def test_what_comes_behind_an_answer_is_no_part_of_any(router: Router) -> None:
+    engine = await router.engine(answering(ANSWER + ANSWER))
+    client = await router.client()
+    for _ in range(3):
+        assert await client.ask(post()) == ANSWER
+    assert len(engine.lines) == 3
 
 
 # -- engines that fail
