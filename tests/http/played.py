@@ -113,8 +113,9 @@ class Played:
 
     def lose(self) -> None:
         """The connection is gone."""
-        assert self.transport.protocol is not None
-        self.transport.protocol.connection_lost(None)
+        protocol, self.transport.protocol = self.transport.protocol, None
+        assert protocol is not None
+        protocol.connection_lost(None)
 
     def expire(self) -> None:
         """Let the present deadline pass."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 
@@ -13,6 +14,7 @@ from tests.http.serving import Answering, Gate, Seen, chunked, get, post
 from tests.http.shapes import REFUSED, TAKEN, Shape
 
 from mentatd.errors import Refusal
+from mentatd.http.headers import HeadReader
 from mentatd.http.limits import OVERFLOW_CONNECTIONS, PIPELINED_BYTES, Limits
 from mentatd.http.server import Connection, Request
 
@@ -257,6 +259,28 @@ async def test_a_lost_connection_is_told_of() -> None:
     assert not played.shared.connections
     assert played.shared.emptied.is_set()
     assert played.connection.deadline == math.inf
+
+
+@pytest.mark.parametrize(
+    "data", [b"", get("/a"), get("/held"), get("/a")[:9], post("/a", bytes(BIG))[:900], b"\n"]
+)
+async def test_a_lost_connection_goes_without_a_garbage_collection(data: bytes) -> None:
+    def readers() -> int:
+        return sum(isinstance(thing, HeadReader) for thing in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = readers()
+        played = Played()
+        assert readers() == before + 1
+        played.send(data)
+        played.lose()
+        played.handler.held.clear()
+        del played
+        assert readers() == before
+    finally:
+        gc.enable()
 
 
 async def test_a_client_with_a_second_request_has_not_left() -> None:

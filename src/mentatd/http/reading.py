@@ -96,6 +96,7 @@ class ServedConnection(Connection):
         shared.overflow -= self._overflow
         if not shared.connections:
             shared.emptied.set()
+        self._reader.close()
         self._pipelined.clear()
         self._body = self._request = None
         self._lose_flow()
