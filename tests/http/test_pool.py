@@ -262,6 +262,15 @@ async def test_what_an_engine_taught_ends_with_its_restart_and_with_time(
                 await until(lambda: engine.origin not in pool._sites)
 
 
+async def test_nothing_is_kept_of_an_origin_without_connections(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_SWEEP_S", 0.01)
+    async with scripted(answering(OK + b"Keep-Alive: timeout=0\r\n\r\n")) as engine:
+        await exchange(pool, engine)
+        await until(lambda: not pool._sites)
+
+
 @pytest.mark.parametrize("announced", [b"", b"Connection: close\r\n", b"Keep-Alive: timeout=0\r\n"])
 async def test_a_trickle_to_an_engine_that_closes_after_each_answer_never_fails(
     pool: Pool, announced: bytes
@@ -340,6 +349,19 @@ async def test_ipv6(pool: Pool) -> None:
         assert str(upstream.origin) == f"http://[::1]:{origin.port}"
 
 
+async def test_a_machine_that_vanished_is_noticed(pool: Pool) -> None:
+    async with scripted(answering(OK + b"\r\n")) as engine:
+        upstream = await pool.connect(engine.origin, timeout=5)
+        assert upstream._transport is not None
+        sock = upstream._transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        options = socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT
+        idle, interval, probes = [sock.getsockopt(socket.IPPROTO_TCP, option) for option in options]
+        assert idle + interval * probes == 60
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        upstream.abandon()
+
+
 # -- TLS
 
 
@@ -366,6 +388,49 @@ async def test_tls_with_a_certificate_that_is_not(
         with pytest.raises(ConnectFailed, match=rf"^https://{host}:{engine.port}: {why}"):
             await pool.connect(Origin(host, engine.port, tls=True), timeout=5)
     assert len(pool) == 0
+
+
+async def test_a_certificate_store_that_cannot_be_read_is_a_failure_to_connect() -> None:
+    def broken() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile="/nonexistent")
+
+    with pytest.raises(ConnectFailed, match=r"^https://127.0.0.1:1: no such file or directory$"):
+        await Pool(broken).connect(Origin("127.0.0.1", 1, tls=True), timeout=5)
+
+
+async def test_pausing_and_leaving_over_tls(pool: Pool) -> None:
+    async def script(line: Line) -> None:
+        await line.request()
+        line.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await line.flushed(b"100000\r\n" + bytes(1 << 20) + b"\r\n0\r\n\r\n")
+        await line.closed()
+        closed.set()
+
+    class Pausing(Recorder):
+        def passed(self, data: bytes) -> None:
+            super().passed(data)
+            upstream.pause()
+            asyncio.get_running_loop().call_soon(self.go_on)
+
+        def go_on(self) -> None:
+            if not self.ends:
+                upstream.resume()
+
+    closed = asyncio.Event()
+    async with scripted(script, tls=engine_tls()) as engine:
+        upstream = await pool.connect(engine.origin, timeout=5)
+        sink = Pausing()
+        upstream.send(sink, REQUEST)
+        async with within():
+            await sink.done.wait()
+        assert sink.ends == ["ended"]
+        assert len(sink.wire) == (1 << 20) + 15
+        assert pool.take(engine.origin) is upstream
+        upstream.abandon()
+        upstream.pause()
+        upstream.resume()
+        async with within(1):
+            await closed.wait()
 
 
 async def test_tls_to_a_server_that_speaks_none(pool: Pool) -> None:

@@ -288,6 +288,22 @@ async def test_a_body_is_released_only_when_all_of_it_is_sent(pool: Pool) -> Non
         upstream.abandon()
 
 
+async def test_leaving_releases_the_body(pool: Pool) -> None:
+    async def script(line: Line) -> None:
+        await line.reader.readexactly(1)
+        await left.wait()
+
+    left = asyncio.Event()
+    body = bytearray(LARGE)
+    async with scripted(slow(script)) as engine:
+        upstream = await pool.connect(engine.origin, timeout=5)
+        upstream.send(Recorder(), [b"", memoryview(body)])
+        upstream.abandon()
+        left.set()
+        await until(lambda: len(pool) == 0)
+        body.clear()  # raises BufferError while anybody holds a view of it
+
+
 def slow(script: Script) -> Script:
     """Keep the reader's own buffer from taking what the script has not asked for."""
 

@@ -26,6 +26,9 @@ _LEARNED_FOR_S = 300.0
 end."""
 _CLOSE_S = 1.0
 """How long `close` waits for the transports to say that they are gone."""
+_KEEPALIVE_IDLE_S, _KEEPALIVE_INTERVAL_S, _KEEPALIVE_PROBES = 30, 10, 3
+"""The kernel asks whether an engine that says nothing is still there, and reports after a minute that it is not: a
+machine that lost its power or its cable closes nothing."""
 
 
 class _Site:
@@ -102,8 +105,8 @@ class Pool:
     async def _dial(self, origin: Origin) -> Upstream:
         """Connect to the first of the name's addresses that answers. Raises ConnectFailed."""
         loop = asyncio.get_running_loop()
-        context = await self._tls_context() if origin.tls else None
         try:
+            context = await self._tls_context() if origin.tls else None
             # resolved here, because uvloop's own look-up would outlive a cancelled connect and then complain
             found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
         except (OSError, ValueError, OverflowError) as error:
@@ -111,7 +114,7 @@ class Pool:
         failures: dict[str, str] = {}
         for address in dict.fromkeys(str(entry[4][0]) for entry in found):
             try:
-                _, upstream = await loop.create_connection(
+                transport, upstream = await loop.create_connection(
                     partial(Upstream, origin, self),
                     address,
                     origin.port,
@@ -126,6 +129,7 @@ class Pool:
                     # them
                     site.learned = reuse.NO_LIMIT
             else:
+                _keep_alive(transport.get_extra_info("socket"))
                 return upstream
         raise ConnectFailed(f"{origin}: {_summary(failures)}")
 
@@ -137,20 +141,25 @@ class Pool:
 
     def finished(self, upstream: Upstream, head: ResponseHead) -> None:
         """Keep a connection that has carried an exchange and may carry another (called by it)."""
-        site = self._sites.setdefault(upstream.origin, _Site())
+        site = self._site(upstream.origin)
         said = reuse.read_keep_alive(head.keep_alive_field)
         upstream.window = reuse.window(said, served=upstream.served, learned=site.learned)
         full = len(site.idle) >= MAX_IDLE_PER_ORIGIN or self._idle_count >= MAX_IDLE
         if self._closed or full or upstream.window <= 0:
             upstream.close()
             return
-        loop = asyncio.get_running_loop()
-        upstream.idle_since = loop.time()
+        upstream.idle_since = asyncio.get_running_loop().time()
         upstream.idle = True
         site.idle.append(upstream)
         self._idle_count += 1
-        if self._sweeper is None:
-            self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+
+    def _site(self, origin: Origin) -> _Site:
+        site = self._sites.get(origin)
+        if site is None:
+            site = self._sites[origin] = _Site()
+            if self._sweeper is None and not self._closed:
+                self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+        return site
 
     def lost(self, upstream: Upstream) -> None:
         """Forget a closed connection, and learn from it when the engine closed it as idle (called by it)."""
@@ -209,6 +218,13 @@ class Pool:
                 await self._emptied.wait()
         except TimeoutError:
             pass
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
 
 
 def _summary(failures: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ sink, the reads that follow are a head (1xx are swallowed) and then a body, and 
 exchange. All of it happens inside the transport's callbacks; there is no task, no queue and no timer here, so
 deadlines are the caller's. `response.py` decides what the bytes mean, this file moves them.
 
-An exchange ends in exactly one of four ways: `message_ended`, `exchange_failed`, or the sink's own `abandon`
+An exchange ends in exactly one of three ways: `message_ended`, `exchange_failed`, or the sink's own `abandon`
 (and then the sink hears nothing more). The connection goes back to its owner only when the message ended
 where its framing says, nothing came behind it, the engine keeps the connection, and the request was wholly
 written.
@@ -16,61 +16,18 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
-from mentatd.errors import UpstreamBroken, UpstreamError
+from mentatd.errors import UpstreamBroken
 from mentatd.http.faults import describe
+from mentatd.http.outgoing import Outgoing
 from mentatd.http.response import BadAnswer, Body, OpenBody, ResponseHead, body_of, head_end, read_head
+from mentatd.http.sink import Sink
+from mentatd.http.url import Origin
 
 __all__ = ["Origin", "Owner", "ResponseHead", "Sink", "Upstream"]
 
-_JOIN = 32768
-"""A request up to this size is copied into one piece: one `write` is cheaper than gathering."""
-_SLICE = 262144
-"""A large body goes out in slices of this size, each when the one before has gone to the kernel, so that
-neither the transport's queue nor TLS ever holds a second copy of it."""
-_NOTHING_YET = Body()
-
-
-class Origin(NamedTuple):
-    """Where a connection goes; the key of the pool (a tuple, because it is hashed for every request)."""
-
-    host: str
-    """A name or a literal address, IPv6 without brackets."""
-    port: int
-    tls: bool = False
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
-
-
-class Sink(Protocol):
-    """Who receives one answer. Exactly one of `message_ended` and `exchange_failed` comes last, once.
-
-    None of these may raise. Any of them may be called before `send` returns.
-    """
-
-    def head_received(self, head: ResponseHead, rest: bytes) -> Callable[[bytes], object] | None:
-        """The final head; `rest` is what came behind it in the same read, as on the wire, of this message
-        only.
-
-        Return where the bytes of the body that come later go as they came (pass through; the sink has then
-        taken care of `rest` itself, in one write with its head), or None to have the whole body, what `rest`
-        holds of it too, de-framed through `body_received`.
-        """
-
-    def body_received(self, payload: bytes) -> None:
-        """A piece of the body without framing (only after `head_received` returned None)."""
-
-    def message_ended(self) -> None:
-        """The answer is complete; the connection has gone back to the pool or is closing."""
-
-    def exchange_failed(self, error: UpstreamError) -> None:
-        """The answer will not be completed; the connection is closed."""
-
-    def request_sent(self) -> None:
-        """Every byte of the request has been handed to the kernel: its body can be released."""
+_NOTHING_YET = Body()  # of an answer whose head has not come
 
 
 class Owner(Protocol):
@@ -88,20 +45,18 @@ class Upstream(asyncio.Protocol):
 
     __slots__ = (
         "_answered",
-        "_blocked",
         "_body",
         "_forward",
         "_head",
         "_head_data",
         "_head_request",
         "_newest",
+        "_outgoing",
         "_owner",
         "_paused",
         "_poll",
-        "_sending",
         "_sink",
         "_transport",
-        "_unsent",
         "found_closed",
         "idle",
         "idle_s",
@@ -140,8 +95,8 @@ class Upstream(asyncio.Protocol):
         self._poll = select.poll()
         self._sink: Sink | None = None
         self._newest: Body = _NOTHING_YET
-        self._unsent: memoryview | None = None
-        self._blocked = self._sending = self._paused = False
+        self._outgoing: Outgoing | None = None
+        self._paused = False
         self._clear()
 
     def _clear(self) -> None:
@@ -151,8 +106,8 @@ class Upstream(asyncio.Protocol):
         self._head: ResponseHead | None = None
         self._head_data = b""
         self._body: Body | None = None
-        self._unsent = None
-        self._sending = False
+        if self._outgoing is not None:
+            self._outgoing.stop()
         self._answered = False
 
     @property
@@ -188,31 +143,19 @@ class Upstream(asyncio.Protocol):
     # -- what the caller does
 
     def send(self, sink: Sink, pieces: Sequence[bytes | memoryview], *, head_request: bool = False) -> None:
-        """Send one request, head first; a large last piece is not copied. `head_request`: its answer has no
-        body (HEAD)."""
+        """Send one request, head first; a large last piece is not copied. `head_request`: its answer has no body
+        (HEAD)."""
         self._sink = sink
         self._head_request = head_request
         self._newest = _NOTHING_YET
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        outgoing = self._outgoing
+        if outgoing is None or not self.open:
             self._fail("closed before the request was sent")
-            return
-        self._sending = True
-        if sum(map(len, pieces)) <= _JOIN:
-            transport.write(b"".join(pieces))
         else:
-            last = memoryview(pieces[-1])
-            self._unsent = last[_SLICE:]
-            transport.writelines([*pieces[:-1], last[:_SLICE]])
-        self._send_on()
+            outgoing.start(pieces)
 
-    def _send_on(self) -> None:
-        while self._unsent and not self._blocked and self._transport is not None:
-            piece, self._unsent = self._unsent[:_SLICE], self._unsent[_SLICE:]
-            self._transport.write(piece)
-        if self._sending and not self._unsent and not self._blocked and self._sink is not None:
-            self._sending = False
-            self._unsent = None
+    def _sent(self) -> None:
+        if self._sink is not None:
             self._sink.request_sent()
 
     def pause(self) -> None:
@@ -252,17 +195,17 @@ class Upstream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # No high water: `pause_writing` then says that the kernel did not take all, `resume_writing` that it
-        # has (TLS pauses at, not above, its mark).
-        self._transport.set_write_buffer_limits(high=1 if self.origin.tls else 0, low=0)
-        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
+        self._outgoing = Outgoing(self._transport, self._sent, tls=self.origin.tls)
+        descriptor = transport.get_extra_info("socket").fileno()
+        self._poll.register(descriptor, select.POLLIN | select.POLLRDHUP)
 
     def pause_writing(self) -> None:
-        self._blocked = True
+        if self._outgoing is not None:
+            self._outgoing.blocked()
 
     def resume_writing(self) -> None:
-        self._blocked = False
-        self._send_on()
+        if self._outgoing is not None:
+            self._outgoing.drained()
 
     def data_received(self, data: bytes) -> None:
         body = self._body
@@ -325,23 +268,22 @@ class Upstream(asyncio.Protocol):
             self._sink.body_received(piece)
 
     def eof_received(self) -> None:
-        if self._sink is not None:
-            self._closed_by_engine()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        if self._sink is not None:
-            if exc is None:
-                self._closed_by_engine()
-            else:
-                self._fail(f"{describe(exc)} {self._where()}")
-        self._owner.lost(self)
-
-    def _closed_by_engine(self) -> None:
+        if self._sink is None:
+            return  # an idle connection; the transport closes it
         if isinstance(self._body, OpenBody):
             self._end(stray=False)
         else:
             self._fail(f"closed {self._where()}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = self._outgoing = None
+        try:
+            if self._sink is not None and exc is not None:
+                self._fail(f"{describe(exc)} {self._where()}")
+            else:
+                self.eof_received()
+        finally:
+            self._owner.lost(self)
 
     def _where(self) -> str:
         if self._body is not None:
@@ -349,12 +291,11 @@ class Upstream(asyncio.Protocol):
         return "in the head of its answer" if self._head_data else "before an answer"
 
     def _end(self, *, stray: bool) -> None:
-        sink, head, transport = self._sink, self._head, self._transport
+        sink, head, outgoing = self._sink, self._head, self._outgoing
         assert sink is not None
         assert head is not None
-        keep = (
-            head.keep_alive and not stray and not self._sending and transport and not transport.is_closing()
-        )
+        sent = outgoing is not None and not outgoing.under_way
+        keep = head.keep_alive and sent and not stray and self.open
         self._clear()
         if self._paused:
             self.resume()
