@@ -106,7 +106,10 @@ class Web:
 
 async def _hear(connection: ServerConnection, subscription: Subscription) -> None:
     """Throw away what a subscriber says, and notice when it leaves."""
-    async for _ in connection:
+    try:
+        async for _ in connection:
+            pass
+    except ConnectionClosed:
         pass
     subscription.end()
 
