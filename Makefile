@@ -1,0 +1,66 @@
+# Two commands matter: `make demo` shows the router at work, `make test` tests it. Each sets up what it needs.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+
+.PHONY: help setup demo test check format test-engine bench lock clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(VENV)/.ready ## Create .venv with everything that development needs
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The stamp is newer than what it was made from, so that nothing is installed twice.
+$(VENV)/.ready: pyproject.toml requirements-dev.lock | $(BIN)/python
+	$(PIP) install -r requirements-dev.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.engine: requirements-engine.lock $(VENV)/.ready
+	$(PIP) install -r requirements-engine.lock
+	@touch $@
+
+demo: setup ## A whole cluster on this machine: two daemons, three engines, the router on port 6381
+	$(BIN)/mentatd-demo
+
+test: setup ## Run the tests
+	$(PYTEST) -n $(WORKERS) -q
+
+check: setup ## What CI runs: format, lint, types, import direction, tests, coverage
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) tests/test_imports.py -q
+	$(PYTEST) -n $(WORKERS) -q --cov --cov-context=test --cov-report=
+	$(BIN)/coverage report --format=total
+	$(BIN)/python -m tests.gates.own_coverage
+
+format: setup ## Let ruff rewrite what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test-engine: $(VENV)/.engine ## The same router in front of a real llama.cpp server (downloads 300 MB once)
+	$(PYTEST) tests/engine -q -m engine
+
+bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for options (--help lists them)
+	$(BIN)/python -m bench $(BENCH)
+
+lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
+	$(LOCK) pyproject.toml --extra dev -o requirements-dev.lock
+	$(LOCK) pyproject.toml --extra engine -o requirements-engine.lock
+
+LOCK := uv pip compile --quiet --universal --python-version 3.11 \
+	--no-emit-package mentatd-serve --custom-compile-command "make lock"
+
+clean: ## Remove what was built, .venv too
+	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Gates that look at a whole test run."""
