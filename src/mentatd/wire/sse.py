@@ -1,10 +1,11 @@
-"""Server-sent events, read from bytes in any cuts (WHATWG HTML section 9.2)."""
+"""Server-sent events, read from bytes in any cuts (WHATWG HTML section 9.2).  Pure."""
 
 from __future__ import annotations
 
 import re
 
 _END_OF_LINE = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
@@ -18,39 +19,50 @@ class SseDecoder:
     """
 
     def __init__(self, limit: int) -> None:
+        """`limit`: bytes that one event, and what has come of the next line, may hold."""
         self._limit = limit
-        self._pending = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0
+        self._line = bytearray()  # what has come of the line that is not complete
+        self._data: bytearray | None = None  # of the event that is not complete; None without any
         self._first = True
+        self._after_cr = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The data of each event that ended in this piece. Raises EventTooLarge past the limit in bytes."""
-        start = max(0, len(self._pending) - 1)
-        self._pending += piece
+        """The data of each event that ended in this piece. Raises EventTooLarge."""
+        if self._after_cr and piece:
+            # The CR has ended its line already: what comes may be the other half of a CRLF.
+            piece = piece.removeprefix(b"\n")
+            self._after_cr = False
         events: list[bytes] = []
         done = 0
-        for end in _END_OF_LINE.finditer(self._pending, start):
-            # A CR that stands last may be the first half of a CRLF: it waits for the next piece.
-            if end.group() == b"\r" and end.end() == len(self._pending):
-                break
-            self._line(bytes(self._pending[done : end.start()]), events)
+        for end in _END_OF_LINE.finditer(piece):
+            self._line += piece[done : end.start()]
+            self._end_line(events)
             done = end.end()
-        del self._pending[:done]
-        if self._size + len(self._pending) > self._limit:
-            raise EventTooLarge(f"an event of over {self._limit} bytes")
+            self._after_cr = end.group() == b"\r" and done == len(piece)
+        self._line += piece[done:]
+        self._bound()
         return events
 
-    def _line(self, line: bytes, events: list[bytes]) -> None:
+    def _end_line(self, events: list[bytes]) -> None:
+        self._bound()
+        line = bytes(self._line)
+        self._line.clear()
         if self._first:
             self._first = False
-            line = line.removeprefix(b"\xef\xbb\xbf")
+            line = line.removeprefix(_BOM)
         if not line:
-            if self._data:
-                events.append(b"\n".join(self._data))
-            self._data, self._size = [], 0
+            if self._data is not None:
+                events.append(bytes(self._data))
+                self._data = None
             return
         name, _, value = line.partition(b":")
         if name == b"data":
-            self._data.append(value.removeprefix(b" "))
-            self._size += len(value) + 1
+            if self._data is None:
+                self._data = bytearray()
+            else:
+                self._data += b"\n"
+            self._data += value.removeprefix(b" ")
+
+    def _bound(self) -> None:
+        if len(self._line) + len(self._data or b"") > self._limit:
+            raise EventTooLarge(f"an event of over {self._limit} bytes")
