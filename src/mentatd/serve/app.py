@@ -8,8 +8,10 @@ and everything is closed from the clients inwards.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from mentatd import __version__
+from mentatd.cluster.groups import Group
 from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.http.server import Limits, Server
@@ -19,6 +21,11 @@ from mentatd.serve.cluster import Cluster
 from mentatd.serve.handler import Endpoint, RouterHandler
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.listen import Listener
+from mentatd.serve.mcp.catalogue import Catalogue
+from mentatd.serve.mcp.endpoint import BODY_LIMIT as MCP_BODY_LIMIT
+from mentatd.serve.mcp.endpoint import McpEndpoint
+from mentatd.serve.mcp.merge import Merge
+from mentatd.serve.mcp.servers import Servers
 from mentatd.serve.networks import Networks
 from mentatd.serve.probe import Pace, Prober
 from mentatd.serve.proxy import Proxy
@@ -71,21 +78,26 @@ class Router:
         self._proxy = Proxy(self._cluster, self._pool, self._inflight)
         self._answering = Answering()
         documents = Documents(self._cluster, self._watches.daemons)
+        self._mcp_servers = Servers(self._groups, client, seconds=settings.mcp_timeout_s)
+        self._catalogue = Catalogue(self._groups, self._mcp_servers, ttl_s=settings.tools_ttl_s)
+        merge = Merge(self._groups, self._mcp_servers, self._catalogue, documents.status)
         self._server = Server(
-            RouterHandler(self._proxy, documents, self._endpoints(client)),
+            RouterHandler(self._proxy, documents, self._endpoints(client, merge)),
             limits=Limits(
                 client_timeout_s=settings.client_timeout_s, max_connections=settings.max_connections
             ),
             allowed=self._allowed,
         )
 
-    def _endpoints(self, client: Client) -> dict[str, Endpoint]:
+    def _endpoints(self, client: Client, merge: Merge) -> dict[str, Endpoint]:
         """What the router answers by asking engines itself."""
         counting = tokens.TokensEndpoint(
             self._cluster, client, self._inflight, self._answering, timeout_s=self._settings.mcp_timeout_s
         )
         post = ("POST", "OPTIONS")
+        mcp = McpEndpoint(merge, self._answering)
         return {
+            "/mcp": Endpoint(mcp.handle, post, MCP_BODY_LIMIT),
             tokens.RESPONSES_PATH: Endpoint(counting.handle_responses, post, tokens.BODY_LIMIT),
             tokens.ANTHROPIC_PATH: Endpoint(counting.handle_anthropic, post, tokens.BODY_LIMIT),
         }
@@ -120,6 +132,8 @@ class Router:
         cut = len(self._inflight)
         await self._server.close()
         await self._answering.close()
+        await self._catalogue.close()
+        await self._mcp_servers.close()
         await self._proxy.close()
         await self._tasks.close()
         self._listener.close()
@@ -131,6 +145,9 @@ class Router:
 
     def _allowed(self, peer: str) -> bool:
         return self._settings.allowed_sources.allows(peer, self._networks.current)
+
+    def _groups(self) -> Mapping[str, Group]:
+        return {name: state.group for name, state in self._cluster.table.groups.items()}
 
     def _networks_changed(self) -> None:
         self._watches.networks_changed()

@@ -3,145 +3,180 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from mentatd.cluster.groups import Group
-from mentatd.errors import ConnectFailed, MentatError
-from mentatd.http.client import Client
+from mentatd.errors import MentatError
 from mentatd.log import log
-from mentatd.serve.mcp.offers import Kind, Offer, Page, read_page
-from mentatd.serve.mcp.session import GroupFailed, GroupServer
+from mentatd.serve.mcp.names import may_name
+from mentatd.serve.mcp.offers import TOOLS, Kind, Offer, read_page
+from mentatd.serve.mcp.reading import GroupFailed
+from mentatd.serve.mcp.servers import Groups, Servers
+from mentatd.serve.mcp.session import GroupServer
 from mentatd.tasks import Tasks
-from mentatd.wire.jsonrpc import METHOD_NOT_FOUND, Outcome
+from mentatd.wire.jsonrpc import METHOD_NOT_FOUND, Failure
 
 FETCH_S = 10.0
 """One fetch, handshake and pages included, ends after this or MCP_TIMEOUT_S, whichever is less."""
-_PAGES = 100
-"""Pages of one list that are read: a server whose cursor never ends is cut off here."""
+MAX_LIST = 4 * 1024 * 1024
+"""Bytes of one group's list."""
+MAX_PAGES = 100
+"""Pages of one list: a server whose cursor never ends is cut off here."""
 
-Groups = Callable[[], Mapping[str, Group]]
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What one server listed."""
+
+    url: str
+    offers: tuple[Offer, ...]
+    skipped: str | None
+    """As in `Page`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    url: str
-    offers: tuple[Offer, ...]
+    """The newest list of one group that was not empty."""
+
+    listed: _Listed
     until: float
 
 
-class Catalogue:
-    """Owns the sessions with the groups' servers and what they last listed."""
+_Fetch = asyncio.Task[tuple[Offer, ...]]
 
-    def __init__(self, groups: Groups, client: Client, *, timeout_s: float, ttl_s: float) -> None:
+
+class Catalogue:
+    """Owns what the groups listed, and the tasks that ask."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        servers: Servers,
+        *,
+        ttl_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`ttl_s`: TOOLS_TTL_S."""
         self._groups = groups
-        self._client = client
-        self._timeout_s = timeout_s
+        self._servers = servers
         self._ttl_s = ttl_s
-        self._servers: dict[tuple[str, str], GroupServer] = {}
+        self._clock = clock
         self._kept: dict[tuple[str, str], _Kept] = {}
-        self._fetches: dict[tuple[str, str], asyncio.Task[tuple[Offer, ...]]] = {}
-        self._failed: set[tuple[str, str]] = set()
-        self._tasks = Tasks("mcp")
+        self._fetches: dict[tuple[str, str, tuple[str, ...]], _Fetch] = {}
+        self._failing: dict[str, set[str]] = {}
+        self._skipped: dict[tuple[str, str], str] = {}
+        self._tasks = Tasks("mcp_lists")
 
     async def offers(self, kind: Kind) -> list[Offer]:
         """What every group lists now, ordered by group; a group that does not answer is left out and logged once."""
         self._forget_departed()
-        groups = [group for group in self._groups().values() if group.mcp_candidates]
-        found = await asyncio.gather(*(self._of_group(group, kind) for group in groups))
-        return [offer for offers in found for offer in offers]
+        return await self._of_groups(kind, self._groups().values())
 
-    async def call(self, group: Group, method: str, params: bytes) -> Outcome:
-        """Send one call to the group's best candidate that takes a connection; sent once.
+    async def find(self, kind: Kind, public: str) -> tuple[str, str] | None:
+        """The group, and the name there, that the coded form `public` stands for.
 
-        Raises UpstreamError or GroupFailed; the text names every address tried.
+        A name that was listed once is known while its group is: what it stands for cannot change. For another one,
+        the groups are asked whose it may be.
         """
-        _, outcome = await self._first_reached(group, method, params, self._timeout_s)
-        return outcome
+        kept = (entry.listed.offers for (_, method), entry in self._kept.items() if method == kind.method)
+        found = _named(public, (offer for offers in kept for offer in offers))
+        if found is None:
+            groups = [group for group in self._groups().values() if may_name(public, group.name)]
+            found = _named(public, await self._of_groups(kind, groups))
+        return found
 
     async def close(self) -> None:
-        """End what is being fetched, and every session."""
+        """End what is being fetched."""
         await self._tasks.close()
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    async def _of_groups(self, kind: Kind, groups: Iterable[Group]) -> list[Offer]:
+        asked = [self._of_group(group, kind) for group in groups if group.mcp_candidates]
+        # A crash is in the log, and costs the list of that group only.
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        return [offer for offers in found if isinstance(offers, tuple) for offer in offers]
 
     async def _of_group(self, group: Group, kind: Kind) -> tuple[Offer, ...]:
-        key = (group.name, kind.method)
-        kept = self._kept.get(key)
-        if kept and kept.url in group.mcp_candidates and kept.until > asyncio.get_running_loop().time():
-            return kept.offers
+        kept = self._kept.get((group.name, kind.method))
+        if kept and kept.until > self._clock() and kept.listed.url in group.mcp_candidates:
+            return kept.listed.offers
+        key = (group.name, kind.method, group.mcp_candidates)
         fetch = self._fetches.get(key)
         if fetch is None:
             fetch = self._fetches[key] = self._tasks.start(self._fetch(group, kind), group.name)
+            fetch.add_done_callback(lambda _: self._fetches.pop(key))
         # Shielded: a caller that leaves does not end the fetch that others wait for.
         return await asyncio.shield(fetch)
 
     async def _fetch(self, group: Group, kind: Kind) -> tuple[Offer, ...]:
         key = (group.name, kind.method)
-        deadline = min(FETCH_S, self._timeout_s)
+        failing = self._failing.setdefault(group.name, set())
         try:
-            async with asyncio.timeout(deadline):
-                url, offers = await self._list(group, kind, deadline)
-        except (MentatError, ValueError, TimeoutError) as error:
-            self._report(key, str(error) or f"no answer within {deadline:g} s")
+            listed = await self._servers.use(group, partial(_list, kind, group.name), seconds=FETCH_S)
+        except (MentatError, ValueError) as error:
+            # One line for a group that is gone, whichever list is asked for first; tools always have theirs.
+            if kind.method not in failing and (kind is TOOLS or not failing):
+                log("mcp_tools_fetch_failed", group=group.name, method=kind.method, error=error)
+            failing.add(kind.method)
             return ()
-        finally:
-            del self._fetches[key]
-        self._failed.discard(key)
-        if offers:
-            self._kept[key] = _Kept(url, offers, asyncio.get_running_loop().time() + self._ttl_s)
-        return offers
-
-    def _report(self, key: tuple[str, str], error: str) -> None:
-        if key not in self._failed:
-            self._failed.add(key)
-            log("mcp_tools_fetch_failed", group=key[0], method=key[1], error=error)
-
-    async def _list(self, group: Group, kind: Kind, deadline: float) -> tuple[str, tuple[Offer, ...]]:
-        offers: list[Offer] = []
-        params, url = b"{}", ""
-        for _ in range(_PAGES):
-            server, outcome = await self._first_reached(group, kind.method, params, deadline, kind.capability)
-            url = server.url
-            page = _page(kind, group.name, url, outcome)
-            offers += page.offers
-            if page.cursor is None:
-                break
-            params = b'{"cursor":%b}' % page.cursor
-        return url, tuple(offers)
-
-    async def _first_reached(
-        self, group: Group, method: str, params: bytes, deadline: float, capability: str | None = None
-    ) -> tuple[GroupServer, Outcome]:
-        failures: list[str] = []
-        for url in group.mcp_candidates:
-            server = self._server(group.name, url)
-            try:
-                if capability is not None and not await server.offers(capability, deadline=deadline):
-                    return server, Outcome(b"null", b"{}", None)
-                return server, await server.call(method, params, deadline=deadline)
-            except ConnectFailed as error:
-                failures.append(str(error))
-        raise GroupFailed("; ".join(failures) or "no address of that node passes ALLOWED_SOURCES")
-
-    def _server(self, group: str, url: str) -> GroupServer:
-        server = self._servers.get((group, url))
-        if server is None:
-            server = self._servers[group, url] = GroupServer(self._client, url)
-        return server
+        failing.discard(kind.method)
+        if listed.skipped and self._skipped.get(key) != listed.skipped:
+            log("mcp_entry_skipped", group=group.name, url=listed.url, reason=listed.skipped)
+            self._skipped[key] = listed.skipped
+        if listed.offers:
+            self._kept[key] = _Kept(listed, self._clock() + self._ttl_s)
+        return listed.offers
 
     def _forget_departed(self) -> None:
-        """Drop what is known of groups and addresses that are gone; their sessions ended with them."""
-        here = {(group.name, url) for group in self._groups().values() for url in group.mcp_candidates}
-        names = {name for name, _ in here}
-        self._servers = {key: server for key, server in self._servers.items() if key in here}
+        names = self._groups().keys()
         self._kept = {key: kept for key, kept in self._kept.items() if key[0] in names}
-        self._failed = {key for key in self._failed if key[0] in names}
+        self._skipped = {key: said for key, said in self._skipped.items() if key[0] in names}
+        self._failing = {name: methods for name, methods in self._failing.items() if name in names}
 
 
-def _page(kind: Kind, group: str, url: str, outcome: Outcome) -> Page:
-    """Read an outcome as a page. A server that does not know the method offers nothing of the kind."""
-    if outcome.result is not None:
-        return read_page(kind, group, outcome.result)
-    if outcome.error is not None and b"%d" % METHOD_NOT_FOUND in outcome.error:
-        return Page((), None)
-    raise GroupFailed(f"{url}: {(outcome.error or b'').decode(errors='replace')[:200]}")
+def _named(public: str, offers: Iterable[Offer]) -> tuple[str, str] | None:
+    return next(((offer.group, offer.key) for offer in offers if offer.public == public), None)
+
+
+async def _list(kind: Kind, group: str, server: GroupServer) -> _Listed:
+    """One server's whole list. Raises as `GroupServer.call`, and ValueError for what is no list or too large.
+
+    Tools are asked for whatever was said at the handshake: they are what the merge is for. A server that said
+    nothing and answers the question for the rest with an error, however it words it, has none.
+    """
+    said = None if kind is TOOLS else await server.offers(kind.capability)
+    if said is False:
+        return _Listed(server.url, (), None)
+    try:
+        return await _read_pages(kind, group, server)
+    except GroupFailed:
+        if kind is TOOLS or said:
+            raise
+        return _Listed(server.url, (), None)
+
+
+async def _read_pages(kind: Kind, group: str, server: GroupServer) -> _Listed:
+    """Of two entries with one name, the first counts."""
+    offers: dict[str, Offer] = {}
+    skipped, params, size = None, b"{}", 0
+    for _ in range(MAX_PAGES):
+        answer = (await server.call(kind.method, params)).answer
+        if isinstance(answer, Failure):
+            if answer.code == METHOD_NOT_FOUND:
+                break
+            raise GroupFailed(f"{server.url}: {answer.message[:200]}")
+        size += len(answer)
+        if size > MAX_LIST:
+            raise ValueError(f"{server.url}: a list of over {MAX_LIST} bytes")
+        page = read_page(kind, group, answer)
+        skipped = skipped or page.skipped
+        for offer in page.offers:
+            offers.setdefault(offer.key, offer)
+        if page.cursor is None:
+            break
+        params = b'{"cursor":%b}' % page.cursor
+    else:
+        skipped = f"what comes after {MAX_PAGES} pages"
+    return _Listed(server.url, tuple(offers.values()), skipped)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import urlsplit
+import re
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from mentatd.errors import Refusal
-from mentatd.http.connection import Connection
 from mentatd.http.request import Request
 from mentatd.serve import refusals
 from mentatd.serve.answering import Answering, Reply
+from mentatd.serve.decoding import plain_body
 from mentatd.serve.mcp.merge import Merge
 from mentatd.wire import jsonrpc
 from mentatd.wire.jsonrpc import Body, Call, Invalid, Message
 
+if TYPE_CHECKING:
+    from mentatd.http.connection import Connection
+
 BODY_LIMIT = 16 * 1024 * 1024
-_BATCH_LIMIT = 100
-"""Messages of one batch: each may be a call to every group."""
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Bytes of a request's body."""
+_AUTHORITY = r"(\[[0-9a-f:.]+\]|[^\[\]:/?#@\\]+)(?::([0-9]*))?"
+_ORIGIN = re.compile(rf"([a-z][a-z0-9+.-]*)://{_AUTHORITY}")
+_HOST = re.compile(_AUTHORITY)
+_PORTS = {"http": "80", "https": "443"}
 
 
 class McpEndpoint:
@@ -32,28 +39,28 @@ class McpEndpoint:
         if not origin_allowed(request.get(b"origin"), request.get(b"host")):
             connection.refuse(refusals.origin_not_allowed())
             return
-        body = jsonrpc.read_body(request.body)
-        if len(body.messages) > _BATCH_LIMIT:
-            too_many = Invalid(b"null", jsonrpc.INVALID_REQUEST, f"a batch of over {_BATCH_LIMIT} messages")
-            body = Body((too_many,), batch=False)
-        if any(isinstance(message, Call) for message in body.messages):
-            self._answering.later(connection, self._answer(body), "mcp")
-        else:
-            reply = _reply(body, [_invalid(message) for message in body.messages])
-            connection.answer(reply.status, reply.body, reply.content_type)
+        self._answering.later(connection, self._answer(request), "mcp")
 
-    async def _answer(self, body: Body) -> Reply | Refusal:
-        return _reply(body, await asyncio.gather(*(self._one(message) for message in body.messages)))
+    async def _answer(self, request: Request) -> Reply | Refusal:
+        plain = await plain_body(request, BODY_LIMIT)
+        if isinstance(plain, Refusal):
+            return plain
+        body = jsonrpc.read_body(plain)
+        request.body = plain = b""
+        if not body.batch:
+            return _reply(body, [await self._one(body.messages[0])])
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._one(message)) for message in body.messages]
+        return _reply(body, [task.result() for task in tasks])
 
     async def _one(self, message: Message) -> bytes | None:
-        return await self._merge.answer(message) if isinstance(message, Call) else _invalid(message)
-
-
-def _invalid(message: Message) -> bytes | None:
-    """The error for what is no message; None for what wants no answer."""
-    if isinstance(message, Invalid):
-        return jsonrpc.write_error(message.id, jsonrpc.error_object(message.code, message.message))
-    return None
+        """The answer to a message; None for what wants none."""
+        match message:
+            case Call():
+                return await self._merge.answer(message)
+            case Invalid(id_, code, reason):
+                return jsonrpc.write_error(id_, jsonrpc.error_object(code, reason))
+        return None
 
 
 def _reply(body: Body, answers: list[bytes | None]) -> Reply:
@@ -62,22 +69,36 @@ def _reply(body: Body, answers: list[bytes | None]) -> Reply:
         return Reply(202, b"")
     if body.batch:
         return Reply(200, b"[%b]" % b",".join(given))
-    unreadable = isinstance(body.messages[0], Invalid) and body.messages[0].code != jsonrpc.INVALID_PARAMS
+    first = body.messages[0]
+    unreadable = isinstance(first, Invalid) and first.code != jsonrpc.INVALID_PARAMS
     return Reply(400 if unreadable else 200, given[0])
 
 
 def origin_allowed(origin: bytes | None, host: bytes | None) -> bool:
     """Whether a request with this Origin field may pass: none, a loopback host's, or the one that Host names.
 
-    Guards against DNS rebinding, as the transport demands of servers.
+    Keeps the pages of other sites out, which a browser lets send to any address (MCP 2025-11-25, "Security
+    Warning"). A program that is no browser sends no Origin.
     """
     if origin is None:
         return True
+    said = _ORIGIN.fullmatch(origin.decode("latin-1").lower())
+    if said is None:
+        return False
+    scheme, name, port = said.groups()
+    if _is_loopback(name):
+        return True
+    default = _PORTS.get(scheme)
+    here = _HOST.fullmatch((host or b"").decode("latin-1").lower())
+    return (
+        default is not None and here is not None and (name, port or default) == (here[1], here[2] or default)
+    )
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
     try:
-        parts = urlsplit(origin.decode("ascii"))
-        name = parts.hostname
-    except (ValueError, UnicodeDecodeError):
+        return ip_address(name.strip("[]")).is_loopback
+    except ValueError:
         return False
-    if parts.scheme not in ("http", "https") or not name:
-        return False
-    return name in _LOOPBACK or (host is not None and parts.netloc.lower() == host.decode("latin-1").lower())
