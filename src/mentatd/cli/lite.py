@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from mentatd.cli.lifetime import refuse, run_until_signal
 from mentatd.errors import SettingsError
+from mentatd.lifetime import refuse, run_until_signal
 from mentatd.lite.app import run
 from mentatd.lite.settings import OPTIONS, read_settings
 from mentatd.options import parse

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from mentatd.cli.lifetime import refuse, run_until_signal
 from mentatd.errors import SettingsError
+from mentatd.lifetime import refuse, run_until_signal
 from mentatd.options import parse
 from mentatd.register.agent import Agent
 from mentatd.register.bindwatch import BindWatch
