@@ -97,6 +97,8 @@ async def scripted(script: Script, *, tls: ssl.SSLContext | None = None) -> Asyn
     finally:
         server.close()
         await tasks.close()
+        for line in seen.lines:  # a script that was cancelled before its first step has closed nothing
+            line.close()
         async with within():
             await server.wait_closed()
 
