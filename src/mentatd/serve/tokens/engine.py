@@ -24,6 +24,8 @@ NOT_THERE = (404, 405)
 
 _REASON = 500
 """Characters of an engine's own reason that are passed on (wire.md section 6)."""
+_TOO_LITTLE_S = 0.01
+"""Seconds in which no further address can be asked; timers may come a moment early."""
 
 _Shape = TypeVar("_Shape")
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -76,7 +78,7 @@ class Engine:
         fields: Mapping[str, str],
         suspect: Callable[[str, str], None],
     ) -> None:
-        """`fields` go with every question."""
+        """`fields`, named in lower case, go with every question."""
         self.model = model
         self._client = client
         self._group = route.group
@@ -96,7 +98,7 @@ class Engine:
             except ConnectFailed as error:
                 self._suspect(self._group, target.url)
                 self._failures.append(str(error))
-                if self._left() <= 0:
+                if self._left() < _TOO_LITTLE_S:
                     raise self._late(target) from None
                 del self._targets[0]
             except UpstreamTimeout:
@@ -113,7 +115,7 @@ class Engine:
             url,
             deadline=max(self._left(), 0.0),
             limit=ANSWER_LIMIT,
-            fields={**self._fields, "Content-Type": "application/json"},
+            fields={**self._fields, "content-type": "application/json"},
             body=body,
             connect_within=CONNECT_TIMEOUT_S,
         )
@@ -147,10 +149,6 @@ class Engine:
     def failed(self, error: str) -> CountRefused:
         """502: what came from the address in use is no count."""
         return CountRefused(refusals.engine_failed(self._group, self._targets[0].url, error))
-
-
-class _Message(msgspec.Struct):
-    message: str
 
 
 class _Envelope(msgspec.Struct):

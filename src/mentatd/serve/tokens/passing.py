@@ -5,8 +5,6 @@ The rules are those of forwarding (RFC 9110 section 7.6.1), applied to a questio
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from mentatd.http.request import Request
 from mentatd.http.streaming import Fields
 from mentatd.serve.forwarding import connection_names, request_fields
@@ -15,8 +13,6 @@ _WRITTEN_ANEW = frozenset((b"content-type", b"content-encoding", b"user-agent", 
 """The body goes as plain JSON, and the answer must come without a coding that only the client knows."""
 _HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"))
 _SERVERS_OWN = frozenset((b"content-type", b"content-length", b"date"))
-_QUERY = "".join(map(chr, range(0x21, 0x7F))).replace("#", "")
-"""What may stand in a query that is sent."""
 
 
 def question_fields(request: Request) -> dict[str, str]:
@@ -32,9 +28,7 @@ def question_fields(request: Request) -> dict[str, str]:
 
 def question_target(path: str, request: Request) -> bytes:
     """The target of a question at `path` with the client's query."""
-    if not request.query:
-        return path.encode()
-    return f"{path}?{quote(request.query, safe=_QUERY, encoding='latin-1')}".encode()
+    return f"{path}?{request.query}".encode() if request.query else path.encode()
 
 
 def answer_fields(fields: Fields) -> Fields:
