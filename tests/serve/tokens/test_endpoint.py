@@ -124,7 +124,7 @@ async def test_a_provider_that_is_not_known_is_a_400_that_names_it(
         assert (given.status, given.error["code"]) == (400, "unknown_provider")
         message = given.error["message"]
         assert message.startswith(f"group glm {said}")
-        assert "vllm, llamacpp, sglang" in message
+        assert "vllm, llamacpp, llama.cpp, sglang" in message
         assert "MENTAT_MODEL_PROVIDER" in message
     assert engine.paths == [ANTHROPIC_PATH]
 
@@ -132,7 +132,7 @@ async def test_a_provider_that_is_not_known_is_a_400_that_names_it(
 # -- what holds no conversation
 
 
-@pytest.mark.parametrize("provider", ["vllm", "llamacpp", "sglang"])
+@pytest.mark.parametrize("provider", ["vllm", "llamacpp", "llama.cpp", "sglang"])
 async def test_media_alone_need_no_engine(router: Counting, provider: str) -> None:
     engine = Engine()
     await router.engine(engine, provider)

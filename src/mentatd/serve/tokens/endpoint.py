@@ -38,6 +38,7 @@ BODY_LIMIT = 32 * 1024 * 1024
 COUNTERS: dict[str, TokenCounter] = {
     "vllm": VllmCounter(),
     "llamacpp": LlamaCppCounter(),
+    "llama.cpp": LlamaCppCounter(),
     "sglang": SglangCounter(),
 }
 """By MENTAT_MODEL_PROVIDER."""
