@@ -37,8 +37,15 @@ TABLE = (
     Kind(400, _REQUEST, "invalid_body", "the body is neither JSON nor a form that can be read"),
     Kind(400, _REQUEST, "missing_model", "the body has no `model`"),
     Kind(400, _REQUEST, "invalid_model", "`model` is not a non-empty string"),
-    Kind(400, _REQUEST, "invalid_prompt", "the prompt to be counted cannot be read, or its engine refuses it"),
-    Kind(400, _REQUEST, "unknown_provider", "nothing here can count tokens with the engine that serves the model"),
+    Kind(
+        400, _REQUEST, "invalid_prompt", "the prompt to be counted cannot be read, or its engine refuses it"
+    ),
+    Kind(
+        400,
+        _REQUEST,
+        "unknown_provider",
+        "nothing here can count tokens with the engine that serves the model",
+    ),
     Kind(400, _REQUEST, "invalid_encoding", "the body is not what its Content-Encoding says"),
     Kind(403, "permission_error", "source_not_allowed", "the client's address is not in ALLOWED_SOURCES"),
     Kind(403, "permission_error", "origin_not_allowed", "a browser page of another site asks for `/mcp`"),
@@ -46,18 +53,33 @@ TABLE = (
     Kind(404, _REQUEST, "unknown_path", "the router has no document at this path"),
     Kind(405, _REQUEST, "method_not_allowed", "the path does not take this method; see the Allow field"),
     Kind(408, _REQUEST, "request_timeout", "the request did not come whole in time"),
-    Kind(413, _REQUEST, "body_too_large", "the body is over 128 MiB, as sent or decoded"),
+    Kind(
+        413,
+        _REQUEST,
+        "body_too_large",
+        "the body is over 128 MiB (`/mcp`: 16, counting tokens: 32), as sent or decoded",
+    ),
     Kind(415, _REQUEST, "unknown_encoding", "the router cannot decode this Content-Encoding"),
     Kind(431, _REQUEST, "headers_too_large", "the head is over 64 KiB or 256 fields"),
     Kind(500, _SERVER, "internal_error", "the router failed; its log says why"),
     Kind(501, _REQUEST, "method_not_implemented", "the method is not one of HTTP's"),
     Kind(502, _SERVER, "engine_unreachable", "no address of the group takes a connection; nothing was sent"),
-    Kind(502, _SERVER, "engine_failed", "the engine ended the exchange before it answered"),
+    Kind(
+        502,
+        _SERVER,
+        "engine_failed",
+        "the engine ended the exchange before it answered, or counted no tokens",
+    ),
     Kind(
         503, _SERVER, "model_not_ready", "the model's group is there, but not admitted; the message says why"
     ),
     Kind(503, "overloaded_error", "too_many_connections", "the router carries as many connections as it may"),
-    Kind(504, _SERVER, "engine_timeout", "the answer was not complete within SERVING_TIMEOUT_S"),
+    Kind(
+        504,
+        _SERVER,
+        "engine_timeout",
+        "no complete answer within SERVING_TIMEOUT_S (counting tokens: MCP_TIMEOUT_S)",
+    ),
 )
 
 _KINDS = {kind.code: kind for kind in TABLE}
@@ -160,5 +182,5 @@ def engine_failed(group: str, url: str, error: str) -> Refusal:
 
 
 def engine_timeout(group: str, url: str, seconds: float) -> Refusal:
-    """504: the answer was not complete within SERVING_TIMEOUT_S."""
+    """504: no complete answer within SERVING_TIMEOUT_S (counting tokens: MCP_TIMEOUT_S)."""
     return _refuse("engine_timeout", f"group {group} at {url}: no complete answer within {seconds:g} s")
