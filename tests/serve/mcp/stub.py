@@ -35,7 +35,7 @@ class Asked:
 
     @property
     def id(self) -> Any:
-        return self.message.get("id")
+        return None if self.message is None else self.message.get("id")
 
 
 Answer = Callable[[Asked], bytes | Awaitable[bytes]]
