@@ -127,14 +127,22 @@ async def test_an_announced_daemon_is_watched_and_trusted_only_when_signed(world
 
 
 async def test_the_old_watch_ends_when_a_nodes_announced_address_moves(world: World) -> None:
-    async with ScriptedDaemon(named("b", group="qwen")) as old, ScriptedDaemon(named("b")) as new:
+    async with (
+        ScriptedDaemon(named("b", group="qwen")) as old,
+        ScriptedDaemon(named("b")) as new,
+        ScriptedDaemon(named("b", group="glm")) as newer,
+    ):
         watches = world.watch()
         watches.announced("b", "127.0.0.1", old.port, True)
         await until(lambda: "qwen" in world.cluster.table.groups)
+        new.answer = new.never
         watches.announced("b", "127.0.0.1", new.port, True)
         assert addresses(watches) == [new.address]
-        await until(lambda: not world.cluster.table.groups)
-        await until(lambda: not old.listeners)
+        await until(lambda: not old.listeners and new.reads)
+        assert "qwen" in world.cluster.table.groups, "until the new watch has a view, the old one stands"
+        watches.announced("b", "127.0.0.1", newer.port, True)
+        await until(lambda: world.cluster.table.groups and "glm" in world.cluster.table.groups)
+        assert "qwen" not in world.cluster.table.groups
 
 
 async def test_a_node_is_watched_once_and_on_the_seed(world: World) -> None:

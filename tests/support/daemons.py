@@ -53,7 +53,12 @@ class ScriptedDaemon:
 
     async def start(self) -> None:
         self._server = await serve(
-            self._events, self.host, self.port, process_request=self._process, compression=None, close_timeout=0.1
+            self._events,
+            self.host,
+            self.port,
+            process_request=self._process,
+            compression=None,
+            close_timeout=0.1,
         )
         self.port = next(iter(self._server.sockets)).getsockname()[1]
 

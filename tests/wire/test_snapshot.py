@@ -118,6 +118,13 @@ def test_tables_may_have_either_shape() -> None:
     assert read({"groups": [{"name": "g"}]}) == read({"groups": {"g": {}}})
 
 
+def test_no_more_addresses_of_a_node_are_read_than_can_be_probed() -> None:
+    many = [f"10.0.{i}.1" for i in range(200)]
+    document = {"addrs": many, "peers": {"n2": {"addrs": many}}}
+    view = read_snapshot(json.dumps(document).encode()).view
+    assert list(view.addrs) == list(view.peers[0].addrs) == many[:64]
+
+
 def test_rows_are_ordered_by_id_and_the_last_of_two_wins() -> None:
     found = group(actors=[{"id": "b"}, {"id": "a", "name": "old"}, {"id": "a", "name": "new"}])
     assert [(actor.id, actor.name) for actor in found.actors] == [("a", "new"), ("b", "")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from mentatd.cluster.watchset import Claim, Finding
@@ -23,6 +24,8 @@ REREAD_S = 0.25
 it is still in the table within half a second."""
 LARGE = 256 << 10
 """Bytes from which a snapshot is read in a thread, so that requests go on meanwhile."""
+GROUPS_LIMIT = 2048
+"""Groups of one daemon that are used: each costs every rebuild of the table a little, and a prober."""
 PROBLEMS_SAID = 20
 """Log lines about one snapshot's problems at one time."""
 
@@ -122,8 +125,8 @@ class Daemon:
         if answer.status != 200:
             raise WireError(f"HTTP {answer.status}")
         if len(answer.body) < LARGE:
-            return read_snapshot(answer.body)
-        return await asyncio.to_thread(read_snapshot, answer.body)
+            return _read_bounded(answer.body)
+        return await asyncio.to_thread(_read_bounded, answer.body)
 
     def _succeeded(self, reading: Reading) -> None:
         if self._failures:
@@ -146,3 +149,14 @@ class Daemon:
             log("daemon_unreachable", daemon=self.claim.address, error=error)
         self._failures += 1
         self.error = error
+
+
+def _read_bounded(body: bytes) -> Reading:
+    """Raises WireError."""
+    reading = read_snapshot(body)
+    groups = reading.view.groups
+    if len(groups) <= GROUPS_LIMIT:
+        return reading
+    kept = {name: groups[name] for name in sorted(groups)[:GROUPS_LIMIT]}
+    problem = Problem("groups", f"{len(groups)} groups; the first {GROUPS_LIMIT} by name are used")
+    return Reading(replace(reading.view, groups=kept), (*reading.problems, problem))

@@ -58,6 +58,7 @@ class Watches:
         self._peers: dict[str, tuple[View, bool, tuple[Claim, ...]]] = {}
         self._retired: set[str] = set()
         self._ended: dict[str, tuple[Finding, float]] = {}
+        self._bridging: dict[str, str] = {}
         self._daemons: dict[str, Daemon] = {}
         self._full_said = False
         self._tasks = Tasks("watch")
@@ -104,6 +105,7 @@ class Watches:
             return
         if daemon.connected:
             self._put_view(daemon)
+            self._arrived(daemon.claim.address)
         elif self._clock() - daemon.answered_at > RETIRE_S and daemon.claim.source != "seed":
             self._retire(daemon)
         self._reconcile()
@@ -128,8 +130,6 @@ class Watches:
         if chosen.left_out:
             self._say_full()
         wanted = {claim.address: claim for claim in chosen.claims}
-        for address in [address for address in self._daemons if address not in wanted]:
-            self._end(address)
         for address, claim in wanted.items():
             daemon = self._daemons.get(address)
             if daemon is None:
@@ -138,6 +138,8 @@ class Watches:
                 daemon.claim = claim
                 if daemon.connected:
                     self._put_view(daemon)
+        for address in [address for address in self._daemons if address not in wanted]:
+            self._end(address)
 
     def _claims(self) -> list[Claim]:
         """Seeds, announcements, and what the views name as peers.
@@ -185,12 +187,34 @@ class Watches:
         daemon.start(self._tasks)
 
     def _end(self, address: str) -> None:
+        """End a watch. Where its node is to be watched elsewhere, its view stands until the first one comes
+        from there, so that no model is gone in between; at the latest it goes stale."""
         daemon = self._daemons.pop(address)
         daemon.stop()
         self._peers.pop(address, None)
         if daemon.view is not None:
             self._ended[address] = (Finding(daemon.view.node_id, "ended"), self._clock() + REMEMBER_S)
-        self._cluster.drop_daemon(address)
+        node = daemon.view.node_id if daemon.view is not None else daemon.claim.node_id
+        successor = self._untried(node) if node else None
+        if successor is None:
+            self._arrived(address)
+            self._cluster.drop_daemon(address)
+        else:
+            bridged = {old: successor if new == address else new for old, new in self._bridging.items()}
+            self._bridging = bridged | {address: successor}
+
+    def _untried(self, node_id: str) -> str | None:
+        """The address at which this node is being watched from now on, if nothing has come from there yet."""
+        return next(
+            (a for a, d in self._daemons.items() if d.claim.node_id == node_id and d.view is None), None
+        )
+
+    def _arrived(self, successor: str) -> None:
+        """The successor of a watch has a view of its own, or has ended: the old view is needed no more."""
+        for address in [old for old, new in self._bridging.items() if new == successor]:
+            del self._bridging[address]
+            if address not in self._daemons:
+                self._cluster.drop_daemon(address)
 
     def _say_full(self) -> None:
         if not self._full_said:

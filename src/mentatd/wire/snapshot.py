@@ -14,6 +14,9 @@ from mentatd.wire.version import Generation, is_spoken
 
 __all__ = ["Actor", "ActorState", "Agent", "GroupView", "Peer", "Problem", "Reading", "View", "read_snapshot"]
 
+MAX_ADDRS = 64
+"""Addresses read of one node, the most preferred: each may become a candidate to probe."""
+
 ActorState = Literal["spawning", "running", "dead", "other"]
 """`other` is any further word: a minor version of the protocol may add one."""
 
@@ -122,7 +125,7 @@ def read_snapshot(raw: bytes) -> Reading:
         node_id=fields.text("node_id"),
         node_ip=fields.text("node_ip"),
         hostname=fields.text("hostname"),
-        addrs=fields.texts("addrs"),
+        addrs=fields.texts("addrs", limit=MAX_ADDRS),
         peers=tuple(_read_peer(node_id, peers[node_id]) for node_id in sorted(peers)),
         groups={name: _read_group(groups[name]) for name in sorted(groups)},
     )
@@ -134,7 +137,7 @@ def _read_peer(node_id: str, row: Fields) -> Peer:
         node_id=node_id,
         node_ip=row.text("node_ip"),
         link_ip=row.text("link_ip"),
-        addrs=row.texts("addrs"),
+        addrs=row.texts("addrs", limit=MAX_ADDRS),
         http_port=row.integer("http_port", high=65535),
         alive=row.flag("alive", absent=True),
         stale=row.flag("stale"),

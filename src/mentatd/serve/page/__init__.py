@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 
-PAGE = files(__name__).joinpath("index.html").read_bytes()
+PAGE = Path(__file__).with_name("index.html").read_bytes()
 
 PAGE_FIELDS = (
     (b"Vary", b"Accept"),
