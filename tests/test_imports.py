@@ -13,7 +13,7 @@ SRC = Path(__file__).parent.parent / "src"
 
 BASE = {"errors", "log", "tasks", "version"}
 PURE = {"wire": {"errors"}, "cluster": {"errors", "wire"}}
-COMPANION = BASE | {"wire", "http", "link", "environment", "options"}
+COMPANION = BASE | {"wire", "http", "link", "environment", "options", "lifetime"}
 ROOMS = PURE | {
     "version": set(),
     "errors": set(),
@@ -23,11 +23,12 @@ ROOMS = PURE | {
     "options": {"errors", "environment", "version"},
     "settings": {"errors", "environment", "cluster"},
     "link": {"errors", "wire"},
+    "lifetime": {"errors"},
     "http": BASE,
     "serve": BASE | {"wire", "cluster", "http", "settings"},
     "lite": COMPANION | {"settings"},
     "register": COMPANION,
-    "demo": COMPANION,
+    "demo": COMPANION | {"settings"},
     "cli": COMPANION | {"settings", "serve", "lite", "register", "demo"},
 }
 """Each room, a package or a single module of `mentatd`, and what else of `mentatd` it may import. `version` stands
