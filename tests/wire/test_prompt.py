@@ -11,6 +11,7 @@ from mentatd.wire.prompt import (
     PromptBuilder,
     content_of,
     is_given,
+    read_body,
     read_items,
     read_object,
     read_text,
@@ -146,3 +147,16 @@ def test_reading_texts() -> None:
             require_text(absent, "it")
     with pytest.raises(BadPrompt, match=r"^a string is not valid text"):
         read_text(raw('"\\ud83d"'))
+
+
+def test_a_body_of_too_many_parts_is_refused_before_they_cost() -> None:
+    def body(parts: int) -> bytes:
+        return b'{"a":[%b]}' % b",".join([b"{}"] * parts)
+
+    assert len(read_items(read_body(body(250_001))["a"], "a")) == 250_001
+    with pytest.raises(BadPrompt, match="over 250000 commas beside those in its texts"):
+        read_body(body(250_002))
+    text = b'{"a":"%b"}' % (b'\\",\\\\' * 250_001)
+    assert list(read_body(text)) == ["a"]
+    with pytest.raises(BadPrompt, match=r"^the body is not a readable object"):
+        read_body(b'"\\,' * 250_001)

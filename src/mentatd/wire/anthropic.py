@@ -14,6 +14,7 @@ from mentatd.wire.prompt import (
     PromptBuilder,
     content_of,
     is_given,
+    read_body,
     read_items,
     read_object,
     read_text,
@@ -24,9 +25,9 @@ _FUNCTION = {"name": "name", "description": "description", "input_schema": "para
 """The members of a tool that templates render, to their names in chat completions."""
 
 
-def read_messages(body: bytes | memoryview) -> Prompt:
+def read_messages(body: bytes) -> Prompt:
     """Read the body of `POST /v1/messages/count_tokens`. Raises BadPrompt."""
-    request = read_object(body, "the body")
+    request = read_body(body)
     builder = PromptBuilder()
     if is_given(request.get("system")):
         builder.say("system", _content(builder, request["system"], "system"))

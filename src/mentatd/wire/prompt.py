@@ -6,8 +6,10 @@ Nothing of a prompt that cannot be priced is lost without its name in `uncounted
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
@@ -150,6 +152,9 @@ _MEMBERS = msgspec.json.Decoder(Members)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_STRING_OR_COMMA = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(,)', re.DOTALL)
+_MOST_COMMAS = 250_000
+"""Far above any conversation's; 32 MiB of empty items, read one by one, would take a gigabyte and many seconds."""
 
 
 def content_of(texts: Sequence[str]) -> Content:
@@ -162,6 +167,14 @@ def content_of(texts: Sequence[str]) -> Content:
 def is_given(raw: msgspec.Raw | None) -> bool:
     """Whether a member is there and not null."""
     return raw is not None and (len(raw) != 4 or bytes(raw) != b"null")
+
+
+def read_body(body: bytes) -> Members:
+    """The members of a request's body. Raises BadPrompt, also for one of too many parts."""
+    # a text may have as many commas as it likes, but few bodies need that second look
+    if body.count(b",") > _MOST_COMMAS and _has_many_commas(body):
+        raise BadPrompt(f"the body has over {_MOST_COMMAS} commas beside those in its texts")
+    return read_object(body, "the body")
 
 
 def read_object(raw: msgspec.Raw | bytes | memoryview | None, where: str) -> Members:
@@ -206,3 +219,8 @@ def _is_object(text: str) -> bool:
     except _UNREADABLE:
         return False
     return True
+
+
+def _has_many_commas(body: bytes) -> bool:
+    commas = (found for found in _STRING_OR_COMMA.finditer(body) if found.lastindex)
+    return next(islice(commas, _MOST_COMMAS, None), None) is not None

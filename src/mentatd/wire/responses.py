@@ -17,6 +17,7 @@ from mentatd.wire.prompt import (
     PromptBuilder,
     content_of,
     is_given,
+    read_body,
     read_items,
     read_object,
     read_text,
@@ -37,9 +38,9 @@ _ELSEWHERE = ("previous_response_id", "conversation", "prompt")
 """Members that stand for text which the engine or the provider keeps."""
 
 
-def read_responses(body: bytes | memoryview) -> Prompt:
+def read_responses(body: bytes) -> Prompt:
     """Read the body of `POST /v1/responses/input_tokens`. Raises BadPrompt."""
-    request = read_object(body, "the body")
+    request = read_body(body)
     builder = PromptBuilder()
     for name in _ELSEWHERE:
         if is_given(request.get(name)):

@@ -59,6 +59,16 @@ async def test_compressed_bodies_are_taken(router: Counting, path: str) -> None:
     assert all(asked.get("content-encoding") == [] for asked in engine.asked)
 
 
+async def test_a_large_body_is_counted_whole(router: Counting) -> None:
+    engine = Engine(tokenize=COUNT)
+    await router.engine(engine)
+    text = "x, " * 500_000
+    assert (await router.responses(input=text)).json["input_tokens"] == 14
+    assert engine.asked[0].json["messages"] == [{"role": "user", "content": text}]
+    bad = await router.responses(input=[text])
+    assert (bad.status, bad.error["code"]) == (400, "invalid_prompt")
+
+
 async def test_a_byte_order_mark_is_no_fault(router: Counting) -> None:
     await router.engine(Engine(tokenize=COUNT))
     assert (await router.post(RESPONSES_PATH, b"\xef\xbb\xbf" + BODY)).status == 200

@@ -35,6 +35,8 @@ RESPONSES_PATH = "/v1/responses/input_tokens"
 ANTHROPIC_PATH = "/v1/messages/count_tokens"
 BODY_LIMIT = 32 * 1024 * 1024
 """Bytes of a request's body, as sent and decoded."""
+_INLINE_BYTES = 64 * 1024
+"""A body up to this is read within milliseconds, whatever it holds."""
 COUNTERS: dict[str, TokenCounter] = {
     "vllm": VllmCounter(),
     "llamacpp": LlamaCppCounter(),
@@ -126,7 +128,8 @@ async def _ask(
     counter = COUNTERS.get(route.provider)
     if counter is None:
         return refusals.unknown_provider(route.group, route.provider, COUNTERS)
-    prompt = read(body)
+    # a large one takes up to seconds of Python, in a thread not at the cost of everybody else
+    prompt = read(body) if len(body) <= _INLINE_BYTES else await asyncio.to_thread(read, body)
     if prompt.messages:
         return await counter.count(engine, prompt, body if openai else None)
     # Nothing that a template could render: engines refuse an empty conversation.
