@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,14 +16,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.cli.programs import Program, fetch, run, running
-from tests.support.deadlines import wait_until
+from tests.cli.programs import fetch, run
+from tests.support.commands import Command, command
+from tests.support.deadlines import DEADLINE_S, wait_until
 
 from mentatd import __version__
 from mentatd.demo.app import OPTIONS
 
-DEMO = "mentatd.cli.demo"
 DOCS = Path(__file__).parents[2] / "docs" / "demo.md"
+READY_S = 30.0
 END_S = 10.0
 """The promise: everything has ended this long after Ctrl-C."""
 
@@ -34,27 +34,23 @@ pytestmark = pytest.mark.e2e
 class Demo:
     """A demonstration that is ready."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.base = program.wait_for(r"carries:   (http://\S+)/\n")
-        program.wait_for(r"Ctrl-C ends everything\.\n")
-        self.children = psutil.Process(program.process.pid).children(recursive=True)
+    def __init__(self, running: Command) -> None:
+        self.command = running
+        self.said(r"Ctrl-C ends everything\.\n", READY_S)
+        self.base = self.said(r"carries:   (http://\S+)/\n")
+        self.children = psutil.Process(running.pid).children(recursive=True)
 
-    def end(self, number: int) -> int:
-        """Signal it; its exit status, once no process of it is left."""
-        status = self.program.end(number)
-        self.gone()
-        return status
+    def said(self, pattern: str, within_s: float = DEADLINE_S) -> str:
+        """Wait until it has told what `pattern` matches; the match's last group."""
+        wait_until(lambda: re.search(pattern, self.command.output), within_s)
+        found = re.search(pattern, self.command.output)
+        assert found is not None
+        return found[found.re.groups]
 
     def gone(self) -> None:
-        """Wait until no child is left."""
+        """Wait until no process of it is left."""
         _, left = psutil.wait_procs(self.children, timeout=END_S)
         assert left == []
-
-    def child(self, *words: str) -> psutil.Process:
-        """The child whose command line has these words."""
-        (found,) = (c for c in self.children if set(words) <= set(c.cmdline()))
-        return found
 
     def models(self) -> set[str]:
         return {entry["id"] for entry in fetch(f"{self.base}/v1/models")["data"]}
@@ -62,20 +58,18 @@ class Demo:
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Demo]:
-    with running(tmp_path / "demo", DEMO, "--port", "0", "--flicker", "600") as program:
-        yield Demo(program)
+    with command("mentatd-demo --port 0 --flicker 600", tmp_path / "demo") as running:
+        yield Demo(running)
 
 
 def test_version_and_help() -> None:
-    assert run(DEMO, "--version").stdout == f"mentatd-demo {__version__}\n"
-    assert "--port" in run(DEMO, "--help").stdout
+    assert run("mentatd-demo --version").stdout == f"mentatd-demo {__version__}\n"
+    assert "--port" in run("mentatd-demo --help").stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--nonsense",), ("--port", "x"), ("--flicker", "0"), ("--traffic", "-1")]
-)
-def test_a_wrong_command_line(arguments: tuple[str, ...]) -> None:
-    done = run(DEMO, *arguments)
+@pytest.mark.parametrize("arguments", ["--nonsense", "--port x", "--flicker 0", "--traffic -1"])
+def test_a_wrong_command_line(arguments: str) -> None:
+    done = run(f"mentatd-demo {arguments}")
     assert done.returncode == 2
     assert "mentatd-demo: " in done.stderr
     assert "Traceback" not in done.stderr
@@ -84,7 +78,7 @@ def test_a_wrong_command_line(arguments: tuple[str, ...]) -> None:
 def test_a_port_in_use_is_said_with_the_way_out() -> None:
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run(DEMO, "--port", str(port))
+        done = run(f"mentatd-demo --port {port}")
     assert done.returncode == 2
     assert f"cannot listen on port {port}" in done.stderr
     assert "--port" in done.stderr
@@ -111,7 +105,7 @@ def test_three_models_on_two_nodes_found_by_announcement(demo: Demo) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 def test_what_it_proposes_works_as_it_is_written(demo: Demo) -> None:
-    lines = re.findall(r"^ +(curl .*)$", demo.program.said, re.MULTILINE)
+    lines = re.findall(r"^ +(curl .*)$", demo.command.output, re.MULTILINE)
     listing, stream, status = (
         subprocess.run(shlex.split(line), capture_output=True, timeout=30, check=True).stdout
         for line in lines
@@ -123,33 +117,34 @@ def test_what_it_proposes_works_as_it_is_written(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_of_it(demo: Demo, number: int) -> None:
-    logs = Path(demo.program.wait_for(r"logs of all programs are in (\S+)\."))
+def test_a_signal_ends_all_of_it(demo: Demo, number: signal.Signals) -> None:
+    logs = Path(demo.said(r"logs of all programs are in (\S+)\."))
     assert len(list(logs.iterdir())) == 9
-    started = time.monotonic()
-    assert demo.end(number) == 0
-    assert time.monotonic() - started < END_S
+    demo.command.signal(number)
+    assert demo.command.ended(END_S) == 0
+    demo.gone()
     assert not logs.exists()
-    assert "Traceback" not in demo.program.said
+    assert "Traceback" not in demo.command.output
 
 
 def test_none_outlives_it_when_it_is_killed(demo: Demo) -> None:
-    demo.program.end(signal.SIGKILL)
+    demo.command.signal(signal.SIGKILL)
     demo.gone()
 
 
 def test_one_that_ends_on_its_own_is_named_and_ends_the_rest(demo: Demo) -> None:
-    demo.child("mentatd.cli.register", "parrot").kill()
-    assert demo.program.process.wait(END_S) == 1
+    (agent,) = (c for c in demo.children if {"mentatd.cli.register", "parrot"} <= set(c.cmdline()))
+    agent.kill()
+    assert demo.command.ended(END_S) == 1
     demo.gone()
-    assert "mentatd-demo: agent parrot has ended (signal 9)" in demo.program.said
-    assert "event=register_up" in demo.program.said
+    assert "mentatd-demo: agent parrot has ended (signal 9)" in demo.command.output
+    assert "event=register_up" in demo.command.output, "the end of its log"
 
 
 def test_one_engine_comes_and_goes(tmp_path: Path) -> None:
-    with running(tmp_path / "demo", DEMO, "--port", "0", "--flicker", "2", "--traffic", "1") as program:
-        demo = Demo(program)
-        program.wait_for("flicker is down")
+    with command("mentatd-demo --port 0 --flicker 2 --traffic 1", tmp_path / "demo") as running:
+        demo = Demo(running)
+        demo.said("flicker is down")
         wait_until(lambda: demo.models() == {"poet", "parrot"})
         reason = fetch(f"{demo.base}/status.json")["groups"]["flicker"]["why_not"]
         assert "endpoint probe failed: http://127.0.0.2:" in reason
@@ -158,6 +153,8 @@ def test_one_engine_comes_and_goes(tmp_path: Path) -> None:
             urllib.request.urlopen(ask, timeout=10)
         refused.value.close()
         assert refused.value.code == 503
-        program.wait_for("flicker is started again")
+        demo.said("flicker is started again")
         wait_until(lambda: "flicker" in demo.models())
-        assert demo.end(signal.SIGTERM) == 0
+        demo.command.signal(signal.SIGTERM)
+        assert demo.command.ended(END_S) == 0
+        demo.gone()
