@@ -69,5 +69,9 @@ class Refusal:
     """JSON members beside `error`, such as `available` and `not_ready`."""
     headers: tuple[tuple[bytes, bytes], ...] = field(default=())
     """Further header fields, such as `Allow` or `Retry-After`."""
+    model: str = ""
+    """The model that it is about, where one that the cluster knows was named; for counters, not in the answer."""
+    group: str = ""
+    """The group that it is about, where it is about one; likewise."""
     close: bool = False
     """The connection cannot be used again (its framing is in doubt, or its body was not read)."""

@@ -24,6 +24,8 @@ _MODEL = "/v1/models/"
 _FORWARDED = ("POST", "OPTIONS")
 
 Answer = Callable[[Request, "Connection"], None]
+Refused = Callable[[Refusal, Request | None, bool], None]
+"""Told of each refusal: of which request, None when no head could be read, and whether that was being forwarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,15 @@ class RouterHandler:
     """
 
     def __init__(
-        self, proxy: Forward, documents: Documents, endpoints: Mapping[str, Endpoint] | None = None
+        self,
+        proxy: Forward,
+        documents: Documents,
+        endpoints: Mapping[str, Endpoint] | None = None,
+        refused: Refused = lambda refusal, request, forwarded: None,
     ) -> None:
         """`endpoints`: further paths of the router's own, without a trailing slash."""
         self._proxy = proxy
+        self._refused = refused
         self._documents = documents
         status, models = Endpoint(self._status), Endpoint(self._models)
         self._model = Endpoint(self._one_model)
@@ -96,6 +103,7 @@ class RouterHandler:
 
     def refuse(self, refusal: Refusal, request: Request | None) -> tuple[bytes, bytes]:
         """Every refusal goes out in OpenAI's envelope."""
+        self._refused(refusal, request, request is not None and self._find(request.path) is None)
         return _JSON, render_refusal(refusal)
 
     def _find(self, path: str) -> Endpoint | None:

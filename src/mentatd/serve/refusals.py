@@ -75,6 +75,12 @@ TABLE = (
     ),
     Kind(503, "overloaded_error", "too_many_connections", "the router carries as many connections as it may"),
     Kind(
+        503,
+        "overloaded_error",
+        "too_many_viewers",
+        "as many readers as may follow `/events.json`; poll instead",
+    ),
+    Kind(
         504,
         _SERVER,
         "engine_timeout",
@@ -127,7 +133,9 @@ def model_not_found(model: str, available: Iterable[str], not_ready: Mapping[str
 def model_not_ready(model: str, reasons: Mapping[str, str]) -> Refusal:
     """503: `model` belongs to groups that are not admitted; `reasons` is group to why."""
     why = "; ".join(f"group {group}: {reason}" for group, reason in reasons.items())
-    return _refuse("model_not_ready", f"the model {shown(model)!r} cannot be served now: {why}", "model")
+    message = f"the model {shown(model)!r} cannot be served now: {why}"
+    group = next(iter(reasons)) if len(reasons) == 1 else ""
+    return _refuse("model_not_ready", message, "model", model=model, group=group)
 
 
 def not_routed(model: str, found: NotAdmitted | Unknown) -> Refusal:
@@ -151,7 +159,7 @@ def unknown_provider(group: str, provider: str, known: Iterable[str]) -> Refusal
     """400: the group did not say what its engine is, or says something that is not known here."""
     said = f"announced the provider {shown(provider)!r}" if provider else "announced no provider"
     message = f"group {group} {said}; tokens can be counted with: {', '.join(known)} (MENTAT_MODEL_PROVIDER)"
-    return _refuse("unknown_provider", message, "model")
+    return _refuse("unknown_provider", message, "model", group=group)
 
 
 def internal_error() -> Refusal:
@@ -173,14 +181,21 @@ def method_not_allowed(method: str, path: str, allow: Iterable[str]) -> Refusal:
 
 def engine_unreachable(group: str, failures: Iterable[str]) -> Refusal:
     """502: every address was tried; each failure names the address and what came back."""
-    return _refuse("engine_unreachable", f"group {group}: {'; '.join(failures)}")
+    return _refuse("engine_unreachable", f"group {group}: {'; '.join(failures)}", group=group)
 
 
 def engine_failed(group: str, url: str, error: str) -> Refusal:
     """502: the request was sent, and no answer came."""
-    return _refuse("engine_failed", f"group {group} at {url}: {error}")
+    return _refuse("engine_failed", f"group {group} at {url}: {error}", group=group)
 
 
 def engine_timeout(group: str, url: str, seconds: float) -> Refusal:
     """504: no complete answer within SERVING_TIMEOUT_S (counting tokens: MCP_TIMEOUT_S)."""
-    return _refuse("engine_timeout", f"group {group} at {url}: no complete answer within {seconds:g} s")
+    message = f"group {group} at {url}: no complete answer within {seconds:g} s"
+    return _refuse("engine_timeout", message, group=group)
+
+
+def too_many_viewers(limit: int) -> Refusal:
+    """503: the event stream has as many readers as it may."""
+    message = f"{limit} readers follow this stream already; `/stats.json` can be polled"
+    return _refuse("too_many_viewers", message)
