@@ -134,8 +134,8 @@ class Cluster:
         self._rebuild = None
         now = self._built_at = self._clock()
         if self._remerge:
-            self._remerge = False
             self._merge(now)
+            self._remerge = False
         self.table = build(self._groups, self._probes, previous=self.table, now=now, fresh_s=self.fresh_s)
         self._watch_expiry(now)
         self.changes.announce()
