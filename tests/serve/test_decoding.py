@@ -1,0 +1,70 @@
+"""A compressed body becomes plain, or is refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+
+from mentatd.errors import Refusal
+from mentatd.http.request import Request
+from mentatd.serve.decoding import codings_of, decode, plain_body, refuse_codings
+
+BODY = b'{"model":"m"}'
+
+
+def request(coding: str, body: bytes) -> Request:
+    head = f"Content-Encoding: {coding}\r\n".encode() if coding else b""
+    return Request("POST", b"/x", head, body, len(body), odd=bool(coding))
+
+
+@pytest.mark.parametrize(
+    ("coding", "names"),
+    [("", ()), ("identity", ()), ("gzip", ("gzip",)), ("deflate, X-GZIP", ("deflate", "gzip"))],
+)
+def test_the_codings_of_a_request(coding: str, names: tuple[str, ...]) -> None:
+    assert codings_of(request(coding, b"")) == names
+
+
+def test_only_an_unknown_coding_is_refused_unseen() -> None:
+    assert refuse_codings(()) is refuse_codings(("gzip", "deflate")) is None
+    refusal = refuse_codings(("gzip", "br"))
+    assert refusal is not None
+    assert (refusal.status, refusal.code) == (415, "unknown_encoding")
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("", BODY),
+        ("identity", BODY),
+        ("gzip", gzip.compress(BODY)),
+        ("gzip, deflate", zlib.compress(gzip.compress(BODY))),
+    ],
+)
+async def test_a_plain_body(coding: str, body: bytes) -> None:
+    assert await plain_body(request(coding, body), len(BODY) + 100) == BODY
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "status", "code"),
+    [
+        ("br", BODY, 415, "unknown_encoding"),
+        ("gzip", BODY, 400, "invalid_encoding"),
+        ("gzip", gzip.compress(BODY)[:-1], 400, "invalid_encoding"),
+        ("gzip", gzip.compress(b" " * 1000), 413, "body_too_large"),
+    ],
+)
+async def test_a_body_that_is_refused(coding: str, body: bytes, status: int, code: str) -> None:
+    refusal = await plain_body(request(coding, body), 999)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.status, refusal.code) == (status, code)
+
+
+async def test_the_limit_is_of_the_decoded_body() -> None:
+    packed = gzip.compress(BODY)
+    assert await decode(packed, ("gzip",), len(BODY)) == BODY
+    refusal = await decode(packed, ("gzip",), len(BODY) - 1)
+    assert isinstance(refusal, Refusal)
+    assert "decodes to over 12 bytes" in refusal.message
