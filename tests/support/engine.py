@@ -107,6 +107,11 @@ class Engine:
         """Answer POSTs of `target` so from now on."""
         self._scripts[target] = script
 
+    def forget(self) -> None:
+        """Begin anew: no scripts, nothing received."""
+        self._scripts.clear()
+        self.received.clear()
+
     def posts(self, target: str | None = None) -> list[Received]:
         """The POSTs so far, of one target or of all."""
         return [r for r in self.received if r.method == "POST" and target in (None, r.target)]

@@ -6,15 +6,19 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 _SETTLE_S = 2.0
 """A transport that was told to close needs a few turns of the loop, a stopped server a moment."""
 
 
-def open_sockets() -> dict[str, str]:
-    """The internet sockets of this process: the kernel's name of each (`socket:[inode]`) to its two ends.
+Ends = tuple[object, object]
+"""Where a socket is bound, and what it is connected to, if anything."""
+
+
+def open_sockets() -> dict[str, Ends]:
+    """The internet sockets of this process by the kernel's name (`socket:[inode]`).
 
     Others are left out: an event loop makes a pair of its own for signals.
     """
@@ -26,15 +30,20 @@ def open_sockets() -> dict[str, str]:
                 continue
             with socket.socket(fileno=os.dup(int(fd))) as sock:
                 if sock.family in (socket.AF_INET, socket.AF_INET6):
-                    found[name] = f"{sock.getsockname()} -> {_peer(sock)}"
+                    found[name] = (sock.getsockname(), _peer(sock))
         except OSError:  # closed meanwhile, such as the listing's own
             continue
     return found
 
 
-def leaked_sockets(before: Container[str]) -> list[str]:
-    """Sockets that were opened since `before`, each with where it is bound and connected to."""
-    return [f"open: {ends}" for name, ends in open_sockets().items() if name not in before]
+def leaked_sockets(before: Mapping[str, Ends]) -> list[str]:
+    """Sockets that were opened since `before`; those that a server of `before` accepted are that server's."""
+    standing = {local for local, _ in before.values()}
+    return [
+        f"open: {local} -> {peer}"
+        for name, (local, peer) in open_sockets().items()
+        if name not in before and local not in standing
+    ]
 
 
 async def settle(leaks: Callable[[], list[str]]) -> list[str]:
@@ -54,4 +63,4 @@ def _peer(sock: socket.socket) -> object:
     try:
         return sock.getpeername()
     except OSError:
-        return "nobody"
+        return None
