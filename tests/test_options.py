@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mentatd import __version__
 from mentatd.errors import SettingsError
-from mentatd.options import Option, address, count, host_port, milliseconds, parse, port, seconds
+from mentatd.options import Option, address, count, host_port, milliseconds, parse, port, seconds, word
 
 OPTIONS = (
     Option("group", "MENTAT_GROUP", "default", "the group"),
@@ -110,6 +110,17 @@ def test_numbers() -> None:
     assert count("x", "0") == 0
     assert seconds("x", "0.25") == 0.25
     assert milliseconds("x", "600000") == 600_000
+
+
+def test_words() -> None:
+    assert word("x", "Grüße 7") == "Grüße 7"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\udcff", "x" * 201])
+def test_what_is_no_word(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not a name") as refused:
+        word("x", text)
+    assert str(refused.value).isascii()
 
 
 def test_addresses() -> None:

@@ -99,6 +99,13 @@ def milliseconds(name: str, text: str) -> int:
     return _whole(name, text, 0, 31 * 24 * 3600 * 1000, "a number of milliseconds")
 
 
+def word(name: str, text: str) -> str:
+    """A name of something, up to 200 printable characters. Raises SettingsError."""
+    if len(text) > 200 or not text.isprintable():
+        raise SettingsError(f"{name}={text[:200]!a} is not a name of up to 200 printable characters")
+    return text
+
+
 def address(name: str, text: str) -> str:
     """A numeric IP address in its one text, never a wildcard. Raises SettingsError."""
     try:

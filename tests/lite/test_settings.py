@@ -76,6 +76,7 @@ def test_everything_said() -> None:
         (("--http-port", "65536"), "--http-port"),
         (("--node-ip", "box"), "--node-ip"),
         (("--announce-port", "-1"), "--announce-port"),
+        (("--universe", "\udcff"), "--universe"),
         (("--announce-addr", "a b"), "--announce-addr"),
         (("--announce-interval", "0"), "--announce-interval"),
         (("--history-keep", "long"), "--history-keep"),

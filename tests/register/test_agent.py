@@ -271,7 +271,7 @@ async def test_placement_is_refused_and_the_link_stays(daemon: ScriptedDaemon) -
         await answers(link)
         link._writer.write(encode({"t": "actor_spawn", "req": 9}))
         refused = await heard(link, Err)
-        assert refused == Err(9, "mentatd-register does not know actor_spawn", "unknown_message")
+        assert refused == Err(9, "mentatd-register does not know 'actor_spawn'", "unknown_message")
         await link.send(Ping(2))
         assert await heard(link, Pong) == Pong(2)
 
@@ -282,3 +282,21 @@ async def test_stopping_closes_the_link_in_order(daemon: ScriptedDaemon) -> None
         await answers(link)
         task.cancel()
         assert await link.receive(DEADLINE_S) is None
+
+
+async def test_an_error_of_the_daemon_is_said_once(
+    daemon: ScriptedDaemon, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with running(await daemon.start()):
+        link, _ = await daemon.registered()
+        for _ in range(3):
+            await link.send(Err(0, "out of sorts"))
+        await answers(link)
+    assert capfd.readouterr().err.count('event=daemon_error why="127.0.0.1: out of sorts"') == 1
+
+
+async def test_what_it_does_not_expect_is_passed_over(daemon: ScriptedDaemon) -> None:
+    async with running(await daemon.start()):
+        link, _ = await daemon.registered()
+        await link.send(Pong(3))
+        await answers(link)

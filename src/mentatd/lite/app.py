@@ -44,7 +44,7 @@ async def run(settings: LiteSettings) -> int:
 async def _announce_for_ever(daemon: Daemon, announcer: Announcer, settings: LiteSettings) -> None:
     """Each round: look at the interfaces, announce, forget old agents."""
     node = daemon.state.node
-    _look(daemon, settings)
+    await _look(daemon, settings)
     log(
         "lite_up",
         node=node.node_id,
@@ -54,15 +54,15 @@ async def _announce_for_ever(daemon: Daemon, announcer: Announcer, settings: Lit
         announces="no: " + announcer.off if announcer.off else "signed" if settings.secret else "unsigned",
     )
     while True:
-        await announcer.announce(_look(daemon, settings))
+        await announcer.announce(await _look(daemon, settings))
         daemon.sweep(settings.history_keep_ms)
         await asyncio.sleep(settings.announce_interval_s)
 
 
-def _look(daemon: Daemon, settings: LiteSettings) -> tuple[Interface, ...]:
+async def _look(daemon: Daemon, settings: LiteSettings) -> tuple[Interface, ...]:
     """The interfaces as they are now; the daemon hears of their addresses."""
     try:
-        interfaces = read_interfaces()
+        interfaces = await asyncio.to_thread(read_interfaces)
     except OSError as error:
         log("interfaces_unreadable", error=error)
         return ()

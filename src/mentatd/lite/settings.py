@@ -95,7 +95,7 @@ def read_settings(values: Mapping[str, str], environ: Mapping[str, str]) -> Lite
         port=options.port(PORT.name, values[PORT.name], lowest=0),
         http_port=options.port(HTTP_PORT.name, values[HTTP_PORT.name], lowest=0),
         node_ip=_numeric(NODE_IP, values),
-        universe=values[UNIVERSE.name],
+        universe=options.word(UNIVERSE.name, values[UNIVERSE.name]),
         announce_port=announce_port,
         announce_addrs=tuple(
             options.host_port(ANNOUNCE_ADDR.name, entry, announce_port)

@@ -57,7 +57,7 @@ class Agent:
         self._tasks = Tasks("register")
         self._link: Link | None = None
         self._told: dict[str, str] = {}
-        self._failure = ""
+        self._said = ("", "")
 
     async def run(self) -> None:
         """Hold the registration until cancelled; the link is then closed in order."""
@@ -77,7 +77,7 @@ class Agent:
         try:
             link = await dial(host, port, _DIAL_S)
         except LinkLost as lost:
-            self._say_failure(str(lost))
+            self._say_once("register_failed", str(lost))
             return 0.0
         started: float | None = None
         try:
@@ -86,7 +86,7 @@ class Agent:
                 await self._hold(link)
         except LinkLost as lost:
             if started is None:
-                self._say_failure(str(lost))
+                self._say_once("register_failed", str(lost))
             else:
                 log("register_lost", daemon=f"{host}:{port}", why=lost)
         finally:
@@ -104,13 +104,13 @@ class Agent:
                 log("register_up", daemon=f"{host}:{port}", agent=frame.agent_id, node=node_id)
             case Err(error=error, code=code):
                 hint = " (see --proto)" if code == "proto_mismatch" else ""
-                self._say_failure(f"{host}:{port}: refused: {error}{hint}")
+                self._say_once("register_failed", f"{host}:{port}: refused: {error}{hint}")
                 return False
             case None:
                 raise LinkLost(f"{host}:{port}: closed without a reply")
             case reply:
                 raise LinkLost(f"{host}:{port}: answered {type(reply).__name__} to the registration")
-        self._failure = ""
+        self._said = ("", "")
         self._told = dict(frame.notes)
         self._link = link
         await self._tell()
@@ -126,9 +126,11 @@ class Agent:
                         await link.send(Pong(req))
                     case Unknown(type=name, req=req):
                         # placement: an agent that only announces has nothing to place on
-                        await link.send(Err(req, f"mentatd-register does not know {name}", "unknown_message"))
+                        await link.send(
+                            Err(req, f"mentatd-register does not know {name!r}", "unknown_message")
+                        )
                     case Err(error=error) | Unreadable(error=error):
-                        self._say_failure(f"{link.peer}: {error}")
+                        self._say_once("daemon_error", f"{link.peer}: {error}")
                     case _:
                         pass
         finally:
@@ -156,7 +158,8 @@ class Agent:
             assert link is not None
             link.cut()
 
-    def _say_failure(self, why: str) -> None:
-        if why != self._failure:
-            self._failure = why
-            log("register_failed", why=why)
+    def _say_once(self, event: str, why: str) -> None:
+        """Log what went wrong, unless it is what went wrong before."""
+        if (event, why) != self._said:
+            self._said = (event, why)
+            log(event, why=why)

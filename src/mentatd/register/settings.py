@@ -111,15 +111,15 @@ def read_settings(values: Mapping[str, str], *, hostname: str, head_json: str) -
     offered = {"openai": OPENAI, "mcp": MCP}
     return RegisterSettings(
         daemon=_daemon(values, head_json),
-        group=values[GROUP.name] or values[SERVICE_NAME.name],
-        container=values[CONTAINER.name] or hostname,
-        node_ip=values[NODE_IP.name],
+        group=_first(values, GROUP, SERVICE_NAME),
+        container=_first(values, CONTAINER) or hostname,
+        node_ip=_first(values, NODE_IP),
         services={
             name: _service(option.name, values[option.name], generation)
             for name, option in offered.items()
             if values[option.name]
         },
-        provider=values[PROVIDER.name].lower(),
+        provider=_first(values, PROVIDER).lower(),
         gpus=options.count(GPUS.name, values[GPUS.name]),
         generation=generation,
     )
@@ -143,6 +143,11 @@ def registration(
         notes={name: note for name, note in notes.items() if note},
         provider=settings.provider,
     )
+
+
+def _first(values: Mapping[str, str], *candidates: Option) -> str:
+    """The first of some options that says anything, or else an empty text."""
+    return next((options.word(o.name, values[o.name]) for o in candidates if values[o.name]), "")
 
 
 def _generation(text: str) -> Generation:

@@ -1,0 +1,116 @@
+"""A lite daemon put together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tests.lite.samples import SETTINGS, agent
+from tests.support.deadlines import DEADLINE_S, until
+from tests.support.leaks import leaked_sockets, open_sockets
+
+from mentatd.errors import SettingsError
+from mentatd.link import dial
+from mentatd.lite import app
+from mentatd.lite.interfaces import Interface
+from mentatd.lite.settings import LiteSettings
+from mentatd.wire.messages import AgentRegisterOk
+
+QUIET = replace(SETTINGS, announce_port=0, announce_interval_s=0.01)
+
+
+@asynccontextmanager
+async def running(settings: LiteSettings, capfd: pytest.CaptureFixture[str]) -> AsyncIterator[dict[str, str]]:
+    """The fields of its `lite_up` line."""
+    task = asyncio.get_running_loop().create_task(app.run(settings))
+    said = ""
+
+    def up() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "event=lite_up" in said or task.done()
+
+    try:
+        await until(up)
+        (line,) = [line for line in said.splitlines() if "event=lite_up" in line]
+        yield dict(re.findall(r"(\w+)=(\S+)", line))
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def status(port: str) -> dict[str, object]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+    writer.write(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = await asyncio.wait_for(reader.read(), DEADLINE_S)
+    writer.close()
+    await writer.wait_closed()
+    document = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert isinstance(document, dict)
+    return document
+
+
+async def test_on_one_address(capfd: pytest.CaptureFixture[str]) -> None:
+    async with running(QUIET, capfd) as up:
+        assert up["node_ip"] == "127.0.0.1"
+        document = await status(up["http"])
+        assert document["node_id"] == up["node"]
+        assert document["gcs_address"] == f"127.0.0.1:{up['control']}"
+
+
+async def test_on_every_address_it_announces_those_of_its_interfaces(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired = [Interface("eth0", "10.0.0.1", ""), Interface("eth1", "192.168.1.11", "")]
+    monkeypatch.setattr(app, "read_interfaces", lambda: tuple(wired))
+    monkeypatch.setattr(app, "default_address", lambda: "10.0.0.1")
+    async with running(replace(QUIET, bind=""), capfd) as up:
+        assert up["node_ip"] == "10.0.0.1"
+        assert (await status(up["http"]))["addrs"] == ["10.0.0.1", "192.168.1.11"]
+        wired.pop(0)
+        seen = ""
+        async with asyncio.timeout(DEADLINE_S):
+            while "event=addrs_changed why=192.168.1.11" not in seen:
+                await asyncio.sleep(0.005)
+                seen += capfd.readouterr().err
+        assert (await status(up["http"]))["addrs"] == ["192.168.1.11"]
+
+
+async def test_interfaces_that_cannot_be_read_end_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable() -> tuple[Interface, ...]:
+        raise OSError("no netlink")
+
+    monkeypatch.setattr(app, "read_interfaces", unreadable)
+    async with running(QUIET, capfd) as up:
+        assert (await status(up["http"]))["node_id"] == up["node"]
+
+
+async def test_a_lost_agent_is_forgotten_after_its_time(capfd: pytest.CaptureFixture[str]) -> None:
+    async with running(replace(QUIET, history_keep_ms=1), capfd) as up:
+        link = await dial("127.0.0.1", int(up["control"]), DEADLINE_S)
+        await link.send(agent())
+        assert isinstance(await link.receive(DEADLINE_S), AgentRegisterOk)
+        await link.close()
+        seen = ""
+        async with asyncio.timeout(DEADLINE_S):
+            while "event=agent_swept group=glm" not in seen:
+                await asyncio.sleep(0.005)
+                seen += capfd.readouterr().err
+        assert (await status(up["http"]))["groups"] == {}
+
+
+@pytest.mark.parametrize("taken", ["port", "http_port"])
+async def test_a_port_in_use_leaves_nothing_open(taken: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        before = open_sockets()
+        with pytest.raises(SettingsError, match="cannot listen on port"):
+            await app.run(replace(QUIET, **{taken: other.getsockname()[1]}))
+        assert leaked_sockets(before) == []
