@@ -288,6 +288,16 @@ async def test_an_engine_that_fails_or_does_not_count_is_a_502(router: Counting,
     assert f"group glm at {engine.url}/v1: " in given.error["message"]
 
 
+async def test_an_engines_failure_is_in_the_log_and_a_clients_is_not(
+    router: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await router.engine(Engine(tokenize=[answer({}, 500), answer({}, 400)]))
+    assert [(await router.responses(input="hi")).status for _ in range(2)] == [502, 400]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert " event=count_failed model=m group=glm error=" in line
+    assert "HTTP 500" in line
+
+
 async def test_a_huge_answer_is_a_502(router: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mentatd.serve.tokens.engine.ANSWER_LIMIT", 1000)
     await router.engine(Engine(tokenize=answer({"count": 14, "tokens": [1] * 1000})))

@@ -13,6 +13,7 @@ from mentatd.cluster.routes import Route, lookup
 from mentatd.errors import Refusal
 from mentatd.http.client import Client
 from mentatd.http.request import Request
+from mentatd.log import log
 from mentatd.serve import refusals
 from mentatd.serve.answering import Answering, Reply
 from mentatd.serve.decoding import plain_body
@@ -45,7 +46,7 @@ COUNTERS: dict[str, TokenCounter] = {
 }
 """By MENTAT_MODEL_PROVIDER."""
 
-_Answerer = Callable[[Request, Engine, Route, bytes], Awaitable[Reply | Refusal]]
+_Answerer = Callable[[Request, Engine, Route, bytes], Awaitable[Reply]]
 
 
 class TokensEndpoint:
@@ -101,33 +102,33 @@ class TokensEndpoint:
         except BadPrompt as error:
             return refusals.invalid_prompt(str(error))
         except CountRefused as refused:
-            return refused.refusal
+            refusal = refused.refusal
+            if refusal.status >= 500:
+                log("count_failed", model=routing.model, group=route.group, error=refusal.message)
+            return refusal
 
 
-async def _responses(request: Request, engine: Engine, route: Route, body: bytes) -> Reply | Refusal:
+async def _responses(request: Request, engine: Engine, route: Route, body: bytes) -> Reply:
     counted = await _ask(engine, route, read_responses, body, openai=True)
-    if isinstance(counted, Refusal):
-        return counted
     return _reply({"object": "response.input_tokens", "input_tokens": counted.tokens}, counted)
 
 
-async def _anthropic(request: Request, engine: Engine, route: Route, body: bytes) -> Reply | Refusal:
+async def _anthropic(request: Request, engine: Engine, route: Route, body: bytes) -> Reply:
     own = await engine.post(question_target(ANTHROPIC_PATH, request), body)
     if own.status not in NOT_THERE:
         content_type = own.get(b"content-type") or b"application/octet-stream"
         return Reply(own.status, own.body, content_type, answer_fields(own.fields))
     counted = await _ask(engine, route, read_messages, body, openai=False)
-    if isinstance(counted, Refusal):
-        return counted
     return _reply({"input_tokens": counted.tokens}, counted)
 
 
 async def _ask(
     engine: Engine, route: Route, read: Callable[[bytes], Prompt], body: bytes, *, openai: bool
-) -> Counted | Refusal:
+) -> Counted:
+    """Raises BadPrompt and CountRefused."""
     counter = COUNTERS.get(route.provider)
     if counter is None:
-        return refusals.unknown_provider(route.group, route.provider, COUNTERS)
+        raise CountRefused(refusals.unknown_provider(route.group, route.provider, COUNTERS))
     # a large one takes up to seconds of Python, in a thread not at the cost of everybody else
     prompt = read(body) if len(body) <= _INLINE_BYTES else await asyncio.to_thread(read, body)
     if prompt.messages:
