@@ -161,6 +161,27 @@ async def test_the_idle_ones_are_bounded(pool: Pool, monkeypatch: pytest.MonkeyP
         assert [pool.take(two.origin) is None for _ in range(2)] == [False, True]
 
 
+async def test_room_among_the_idle_ones_is_given_back(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "MAX_IDLE", 1)
+    monkeypatch.setattr(pool_module, "_SWEEP_S", 0.01)
+    async with scripted(answering(OK + b"\r\n")) as engine:
+        for way in "sweep", "take", "expired", "closed":
+            upstream = await exchange(pool, engine)
+            assert upstream.idle
+            if way == "closed":
+                engine.lines[-1].close()
+            elif way == "take":
+                assert pool.take(engine.origin) is upstream
+                upstream.abandon()
+            else:
+                upstream.idle_since -= UNANNOUNCED_S
+                if way == "expired":
+                    assert pool.take(engine.origin) is None
+            await until(lambda: len(pool) == 0)
+        assert (await exchange(pool, engine)).served == 1
+        assert pool._idle_count == 0  # it taught that it closes at once
+
+
 # -- engines that close sooner than expected
 
 
@@ -184,6 +205,18 @@ async def test_an_idle_connection_that_the_engine_closes_is_dropped_and_teaches(
         hang_up.clear()
         upstream = await exchange(pool, engine)
         assert 0.5 <= upstream.window < 0.6
+
+
+async def test_what_one_connection_taught_holds_for_those_already_idle(pool: Pool) -> None:
+    async with scripted(answering(OK + b"\r\n")) as engine:
+        old, young = [await pool.connect(engine.origin, timeout=5) for _ in range(2)]
+        for upstream in old, young:
+            await exchange_on(upstream)
+            upstream.idle_since -= 1.0
+        engine.lines[1].close()
+        await until(lambda: len(pool) == 1)
+        assert old.open
+        assert pool.take(engine.origin) is None
 
 
 async def test_an_engine_that_closes_after_its_time_teaches_nothing(pool: Pool) -> None:
@@ -216,6 +249,7 @@ async def test_a_close_that_the_loop_has_not_seen_yet_is_seen_when_taking(pool: 
         engine.close()
         assert upstream.open
         assert pool.take(origin) is None
+        assert pool._sites[origin].learned == 0.0
 
 
 async def test_a_request_that_met_the_close_teaches(pool: Pool) -> None:

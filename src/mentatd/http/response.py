@@ -277,7 +277,7 @@ class ChunkedBody(Body):
             if self._events.ended:
                 return cut
             start = cut
-            at = seen.find(b"\r\n\r\n", at + 2)
+            at = seen.find(b"\r\n\r\n", at + 4)
         self._feed(data[start:])
         return len(data)
 
