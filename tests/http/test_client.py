@@ -70,6 +70,14 @@ async def test_what_is_sent(client: Client) -> None:
     assert len(engine.lines) == 2
 
 
+async def test_a_connection_of_its_own_is_closed_after_the_answer(client: Client) -> None:
+    """Though the engine would keep it."""
+    async with scripted(answering(HELLO)) as engine:
+        await client.ask("GET", engine.url, deadline=5, limit=5, keep=False)
+        answer = await client.ask("GET", engine.url, deadline=5, limit=5)
+        assert not answer.reused
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "body"),
     [

@@ -44,12 +44,10 @@ class _Question:
     head: bytes
     """As on the wire."""
     body: bytes
+    keep: bool
+    """Whether it goes over a connection that others use too."""
     connect_within: float
     """Seconds for a new connection, besides the deadline."""
-
-    @property
-    def pieces(self) -> list[bytes]:
-        return [self.head, self.body]
 
 
 class Client:
@@ -127,7 +125,8 @@ class Client:
             upstream = await self._pool.connect(origin, timeout=min(deadline.left(), question.connect_within))
         exchange = Exchange(upstream, deadline)
         try:
-            upstream.send(exchange, question.pieces, head_request=question.method == "HEAD")
+            pieces = [question.head, question.body]
+            upstream.send(exchange, pieces, head_request=question.method == "HEAD", last=not question.keep)
             yield Streaming(exchange, await exchange.head())
         finally:
             exchange.leave()
@@ -161,4 +160,4 @@ def _question(
             raise ValueError(f"the value of {name!r} cannot stand in a head")
         lines.append(f"{name}: {value}")
     head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-    return _Question(method, location, head, body or b"", connect_within)
+    return _Question(method, location, head, body or b"", keep, connect_within)

@@ -50,6 +50,7 @@ class Upstream(asyncio.Protocol):
         "_head",
         "_head_data",
         "_head_request",
+        "_last",
         "_newest",
         "_outgoing",
         "_owner",
@@ -142,10 +143,21 @@ class Upstream(asyncio.Protocol):
 
     # -- what the caller does
 
-    def send(self, sink: Sink, pieces: Sequence[bytes | memoryview], *, head_request: bool = False) -> None:
-        """Send one request, head first; a large last piece is not copied. `head_request`: its answer has no body
-        (HEAD)."""
+    def send(
+        self,
+        sink: Sink,
+        pieces: Sequence[bytes | memoryview],
+        *,
+        head_request: bool = False,
+        last: bool = False,
+    ) -> None:
+        """Send one request, head first; a large last piece is not copied.
+
+        `head_request`: its answer has no body (HEAD). `last`: the connection is closed after it, whatever the engine
+        says.
+        """
         self._sink = sink
+        self._last = last
         self._head_request = head_request
         self._newest = _NOTHING_YET
         outgoing = self._outgoing
@@ -295,7 +307,7 @@ class Upstream(asyncio.Protocol):
         assert sink is not None
         assert head is not None
         sent = outgoing is not None and not outgoing.under_way
-        keep = head.keep_alive and sent and not stray and self.open
+        keep = head.keep_alive and sent and not stray and not self._last and self.open
         self._clear()
         if self._paused:
             self.resume()
