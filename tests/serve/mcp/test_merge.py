@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.serve.mcp.stub import (
     Asked,
     Stateful,
@@ -365,3 +367,39 @@ async def test_a_group_that_fails(client: Client, method: str, params: dict[str,
     assert "connection refused" in failed["message"]
     async with one_group(client, lambda asked: error(asked, -32002, "gone")) as (endpoint, _):
         assert await endpoint.error(method, **params) == {"code": -32002, "message": "gone"}
+
+
+# -- anything
+
+
+@given(
+    st.sampled_from(("initialize", "ping", "tools/list", "tools/call", "resources/read", "prompts/get", "x")),
+    st.dictionaries(
+        st.sampled_from(("name", "uri", "arguments", "_meta", "cursor", "protocolVersion", "x")),
+        st.recursive(
+            st.none()
+            | st.integers()
+            | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+            | st.sampled_from(
+                ("glm__x", NATIVE, "glm__x-0123456789ab", "mentat://glm/x", "mentat://%ff/%ff")
+            ),
+            lambda inner: (
+                st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=2)
+            ),
+            max_leaves=4,
+        ),
+    ),
+)
+async def test_any_call_has_an_answer(method: str, params: dict[str, Any]) -> None:
+    def unused(*_: object, **__: object) -> Any:
+        raise AssertionError("nobody is there to be asked")
+
+    known = groups_of(group_at("glm"))
+    servers = Servers(known, cast(Client, unused), seconds=1)
+    catalogue = Catalogue(known, servers, ttl_s=60)
+    endpoint = Endpoint(Merge(known, servers, catalogue, lambda: b"{}"))
+    answer = await endpoint.message(method, json.dumps(params), '"id"')
+    assert answer["id"] == "id"
+    assert ("result" in answer) != ("error" in answer)
+    await catalogue.close()
+    await servers.close()
