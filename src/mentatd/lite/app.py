@@ -12,15 +12,17 @@ from mentatd.http.listener import EVERY_ADDRESS, listen
 from mentatd.lite.announce import Announcer
 from mentatd.lite.control import ControlPort
 from mentatd.lite.daemon import Daemon
-from mentatd.lite.interfaces import Interface, default_address, read_interfaces
+from mentatd.lite.interfaces import Interface, Interfaces, default_address
 from mentatd.lite.settings import LiteSettings
-from mentatd.lite.state import Node, State
+from mentatd.lite.state import Node, State, move
 from mentatd.lite.web import Web
 from mentatd.log import log
 
 
 async def run(settings: LiteSettings) -> int:
     """Serve until cancelled. Raises SettingsError when a port cannot be had."""
+    interfaces = Interfaces()
+    await interfaces.refresh()
     hosts = (settings.bind,) if settings.bind else EVERY_ADDRESS
     control_sockets = listen(settings.port, hosts)
     try:
@@ -28,12 +30,13 @@ async def run(settings: LiteSettings) -> int:
     except BaseException:
         _close(control_sockets)
         raise
-    daemon = Daemon(State(_node(settings, _port(control_sockets), _port(web_sockets))))
+    node = _node(settings, _port(control_sockets), _port(web_sockets))
+    daemon = Daemon(move(State(node), _addresses(settings, interfaces.current))[0])
     control, web = ControlPort(daemon), Web(daemon)
     try:
         await control.start(control_sockets)
         await web.start(web_sockets)
-        await _announce_for_ever(daemon, Announcer(daemon, settings), settings)
+        await _announce_for_ever(daemon, settings, interfaces)
     finally:
         # agents first: their loss still reaches the subscribers
         await control.close()
@@ -41,33 +44,24 @@ async def run(settings: LiteSettings) -> int:
     return 0
 
 
-async def _announce_for_ever(daemon: Daemon, announcer: Announcer, settings: LiteSettings) -> None:
-    """Each round: look at the interfaces, announce, forget old agents."""
+async def _announce_for_ever(daemon: Daemon, settings: LiteSettings, interfaces: Interfaces) -> None:
+    """Each round: announce, forget old agents, look at the interfaces."""
+    announcer = Announcer(daemon, settings)
     node = daemon.state.node
-    await _look(daemon, settings)
     log(
         "lite_up",
         node=node.node_id,
         node_ip=node.node_ip,
         control=node.control_port,
         http=node.http_port,
-        announces="no: " + announcer.off if announcer.off else "signed" if settings.secret else "unsigned",
+        announces=f"no: {announcer.off}" if announcer.off else "signed" if settings.secret else "unsigned",
     )
     while True:
-        await announcer.announce(await _look(daemon, settings))
+        await announcer.announce(interfaces.current)
         daemon.sweep(settings.history_keep_ms)
         await asyncio.sleep(settings.announce_interval_s)
-
-
-async def _look(daemon: Daemon, settings: LiteSettings) -> tuple[Interface, ...]:
-    """The interfaces as they are now; the daemon hears of their addresses."""
-    try:
-        interfaces = await asyncio.to_thread(read_interfaces)
-    except OSError as error:
-        log("interfaces_unreadable", error=error)
-        return ()
-    daemon.move(_addresses(settings, interfaces))
-    return interfaces
+        await interfaces.refresh()
+        daemon.move(_addresses(settings, interfaces.current))
 
 
 def _addresses(settings: LiteSettings, interfaces: Sequence[Interface]) -> Mapping[str, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
 
 import psutil
+
+from mentatd.log import log
 
 BRIDGES = ("docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxc", "lxd")
 """How the interfaces of container and machine bridges are called: nobody outside this box reaches them."""
@@ -57,6 +60,26 @@ def read_interfaces() -> tuple[Interface, ...]:
     """Ask the kernel, and choose. Raises OSError."""
     stats = psutil.net_if_stats()
     return choose(psutil.net_if_addrs(), (name for name, state in stats.items() if state.isup))
+
+
+class Interfaces:
+    """Keeps the interfaces as the kernel last told them."""
+
+    def __init__(self, read: Callable[[], tuple[Interface, ...]] = read_interfaces) -> None:
+        """Nothing is read yet; `read` is called in a thread."""
+        self._read = read
+        self._error = ""
+        self.current: tuple[Interface, ...] = ()
+
+    async def refresh(self) -> None:
+        """Ask again; where the kernel does not tell, `current` stays, and the reason is logged once."""
+        try:
+            self.current = await asyncio.to_thread(self._read)
+            self._error = ""
+        except OSError as error:
+            if str(error) != self._error:
+                self._error = str(error)
+                log("interfaces_unreadable", error=error)
 
 
 def default_address() -> str:
