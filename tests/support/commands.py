@@ -53,7 +53,7 @@ class Command:
                 found.append(event)
         return found
 
-    def event(self, name: str, **fields: str) -> Event:
+    def event(self, name: str, *, within_s: float = DEADLINE_S, **fields: str) -> Event:
         """The first such line; waits for it. The process must live on until it has come."""
         found: list[Event] = []
 
@@ -63,7 +63,7 @@ class Command:
             return bool(found)
 
         try:
-            wait_until(seen)
+            wait_until(seen, within_s)
         except TimeoutError:
             raise AssertionError(f"no {name} {fields} in:\n{self.output}") from None
         return found[0]
