@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from mentatd.cluster.addresses import announced_address
@@ -62,6 +63,8 @@ class Listener:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`wall_clock` gives Unix seconds, against which a signed announcement's own time is judged."""
+        self.heard: Counter[str] = Counter()
+        """Datagrams so far: `accepted`, `copy` (over a second link), or why they were not acted on."""
         self._networks = networks
         self._announced = announced
         self._port = port
@@ -123,17 +126,21 @@ class Listener:
             replay=self._replay,
         )
         if isinstance(heard, Dropped):
+            self.heard[heard.reason] += 1
             if heard.event is not None:
                 self._once.log(heard.event, source, reason=heard.detail)
             return
         local = self._networks.current
         if not self._sources.allows(source, local):
+            self.heard["source_not_allowed"] += 1
             allowed = ",".join(self._sources.entries)
             self._once.log("announce_source_not_allowed", source, allowed=allowed)
             return
         self._replay.accept(heard)
         if self._is_copy(heard, source):
+            self.heard["copy"] += 1
             return
+        self.heard["accepted"] += 1
         choice = announced_address(heard.addrs, source, local=local, sources=self._sources)
         if choice.host != str(parse_address(heard.http_host)):
             self._once.log(
