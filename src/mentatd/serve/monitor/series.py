@@ -1,0 +1,242 @@
+"""Five minutes of each model, one point each two seconds, for small charts.
+
+The router's own figures are always there. The engine's are there while somebody looks; a gap is NaN here and null in
+JSON. All models share the times of the points, so that a chart needs one axis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mentatd.cluster.routes import RouteTable, verdict
+from mentatd.serve.inflight import Inflight, Row
+from mentatd.serve.monitor.engines import Engines
+from mentatd.serve.monitor.stats import carried
+from mentatd.serve.monitor.traffic import Traffic
+from mentatd.serve.status import Published
+from mentatd.wire.enginemetrics import NOTHING, Figures
+
+STEP_S = 2.0
+POINTS = 150
+"""Five minutes."""
+MODELS_KEPT = 256
+"""Models that are followed, each 10 kB: pairs of model and group. Those that the router carries come first."""
+GAP_S = 10.0
+"""Two readings of a counter that are further apart tell no rate: nobody was looking between them."""
+
+COLUMNS = (
+    "proxied",
+    "running",
+    "waiting",
+    "kv",
+    "prompt_tps",
+    "generation_tps",
+    "ttfb_p50_s",
+    "ttfb_p95_s",
+)
+"""Names of a point's values, in order; docs/http.md says what each is."""
+
+Key = tuple[str, str]
+"""Model and group."""
+Point = tuple[float, ...]
+"""One value for each of `COLUMNS`; NaN where there is nothing to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """An engine's counters of tokens at one reading, and the rates since the reading before."""
+
+    at: float
+    """When they were read, monotonic seconds."""
+    prompt: float | None
+    generation: float | None
+    prompt_tps: float = math.nan
+    """Tokens per second since the reading before."""
+    generation_tps: float = math.nan
+
+
+def rate(before: float | None, after: float | None, seconds: float) -> float:
+    """Growth of a counter per second. NaN where it is not known, went back (the engine restarted), or the readings
+    are too far apart."""
+    if before is None or after is None or not 0 < seconds <= GAP_S or after < before:
+        return math.nan
+    return round((after - before) / seconds, 2)
+
+
+def count_tokens(before: Counted | None, at: float, figures: Figures) -> Counted:
+    """The counters of a reading, with the rates since `before`; the same reading keeps its rates."""
+    if before is not None and before.at == at:
+        return before
+    now = Counted(at, figures.prompt_tokens, figures.generation_tokens)
+    if before is None:
+        return now
+    seconds = at - before.at
+    return Counted(
+        now.at,
+        now.prompt,
+        now.generation,
+        rate(before.prompt, now.prompt, seconds),
+        rate(before.generation, now.generation, seconds),
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value that this share of a sorted list does not exceed (nearest rank); NaN of an empty one."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else math.nan
+
+
+def followed(table: RouteTable, carrying: Mapping[Key, int], *, now: float) -> Iterator[Key]:
+    """The models worth a point: those that are carried now, then those that can be."""
+    yield from carrying
+    for name, state in table.groups.items():
+        if state.probe is not None and verdict(state, now=now) is None:
+            for entry in state.probe.models:
+                yield entry.id, name
+
+
+class Series:
+    """Owns the points."""
+
+    def __init__(
+        self,
+        cluster: Published,
+        inflight: Inflight,
+        engines: Engines,
+        traffic: Traffic,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Made on the running loop. `wall_clock` gives Unix seconds."""
+        self.times: deque[float] = deque(maxlen=POINTS)
+        """Unix seconds of each point, oldest first."""
+        self._cluster = cluster
+        self._inflight = inflight
+        self._engines = engines
+        self._traffic = traffic
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._loop_time = asyncio.get_running_loop().time
+        self._rings: dict[Key, tuple[array[float], ...]] = {}
+        self._last_told: dict[Key, int] = {}
+        self._counted: dict[Key, Counted] = {}
+        self._slot = POINTS - 1
+        self._number = 0
+        self._since = self._loop_time()
+
+    async def run(self) -> None:
+        """Take a point each `STEP_S`, until cancelled."""
+        while True:
+            await asyncio.sleep(STEP_S)
+            self.take()
+
+    def take(self) -> None:
+        """Take one point of every model that is followed."""
+        rows, until = tuple(self._inflight.rows()), self._loop_time()
+        carrying = carried(rows)
+        firsts = self._first_bytes(rows, until)
+        self._number += 1
+        self._slot = (self._slot + 1) % POINTS
+        self.times.append(round(self._wall_clock(), 3))
+        told: dict[Key, Point] = {}
+        for key in followed(self._cluster.table, carrying, now=self._clock()):
+            if key in told:
+                continue
+            if len(told) == MODELS_KEPT:
+                break
+            told[key] = self._point(key, carrying.get(key, 0), sorted(firsts.get(key, ())))
+        self._counted = {key: counted for key, counted in self._counted.items() if key in told}
+        self._store(told)
+
+    def _first_bytes(self, rows: Sequence[Row], until: float) -> dict[Key, list[float]]:
+        """Times to the first byte of the answers that began since the last point."""
+        since, self._since = self._since, until
+        found: dict[Key, list[float]] = {}
+        for key, line in self._traffic.lines.items():
+            if line.window:
+                found[key] = [ttfb for at, ttfb in line.window if at > since]
+                line.window.clear()
+        for row in rows:
+            if row.first_byte is not None and row.first_byte > since:
+                found.setdefault((row.model, row.group), []).append(row.first_byte - row.started)
+        return found
+
+    def _point(self, key: Key, proxied: int, ttfbs: Sequence[float]) -> Point:
+        model, group = key
+        reading = self._engines.reading(group)
+        figures = reading.models.get(model, NOTHING)
+        prompt_tps = generation_tps = math.nan
+        if figures is not NOTHING:
+            counted = count_tokens(self._counted.get(key), reading.at, figures)
+            self._counted[key] = counted
+            prompt_tps, generation_tps = counted.prompt_tps, counted.generation_tps
+        return (
+            float(proxied),
+            _value(figures.running),
+            _value(figures.waiting),
+            _value(figures.kv),
+            prompt_tps,
+            generation_tps,
+            quantile(ttfbs, 0.5),
+            quantile(ttfbs, 0.95),
+        )
+
+    def _store(self, told: Mapping[Key, Point]) -> None:
+        nothing = (math.nan,) * len(COLUMNS)
+        for key in told:
+            if key not in self._rings:
+                self._make_room()
+                self._rings[key] = tuple(array("d", [math.nan]) * POINTS for _ in COLUMNS)
+            self._last_told[key] = self._number
+        for key in list(self._rings):
+            if self._number - self._last_told[key] >= POINTS:
+                self._forget(key)
+                continue
+            for ring, value in zip(self._rings[key], told.get(key, nothing), strict=True):
+                ring[self._slot] = round(value, 4)
+
+    def _make_room(self) -> None:
+        """Forget the model that was told of longest ago, if there are as many as may be."""
+        if len(self._rings) >= MODELS_KEPT:
+            self._forget(min(self._last_told, key=self._last_told.__getitem__))
+
+    def _forget(self, key: Key) -> None:
+        del self._rings[key], self._last_told[key]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Each model with its lists, as long as `times` is now; one that would hold nothing is None.
+
+        All of them are of this moment, however long it takes to go through them.
+        """
+        size, end = len(self.times), self._slot + 1
+        kept = [(key, [ring[:] for ring in rings]) for key, rings in self._rings.items()]
+        return (
+            {"model": key[0], "group": key[1]}
+            | {name: _list(ring, size, end) for name, ring in zip(COLUMNS, rings, strict=True)}
+            for key, rings in kept
+        )
+
+    def newest(self) -> list[dict[str, Any]]:
+        """Each model with its values at the last point."""
+        return [
+            {"model": key[0], "group": key[1]}
+            | {name: ring[self._slot] for name, ring in zip(COLUMNS, rings, strict=True)}
+            for key, rings in self._rings.items()
+        ]
+
+
+def _value(figure: float | None) -> float:
+    return math.nan if figure is None else figure
+
+
+def _list(ring: array[float], size: int, end: int) -> list[float] | None:
+    """The ring's last `size` values, the newest in front of `end`."""
+    values = (ring[end:] + ring[:end]).tolist()[-size:] if size else []
+    return values if any(value == value for value in values) else None
