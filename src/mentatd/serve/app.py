@@ -26,6 +26,7 @@ from mentatd.serve.mcp.endpoint import BODY_LIMIT as MCP_BODY_LIMIT
 from mentatd.serve.mcp.endpoint import McpEndpoint
 from mentatd.serve.mcp.merge import Merge
 from mentatd.serve.mcp.servers import Servers
+from mentatd.serve.monitor.assembly import Monitor
 from mentatd.serve.networks import Networks
 from mentatd.serve.probe import Pace, Prober
 from mentatd.serve.proxy import Proxy
@@ -81,8 +82,19 @@ class Router:
         self._mcp_servers = Servers(self._groups, client, seconds=settings.mcp_timeout_s)
         self._catalogue = Catalogue(self._groups, self._mcp_servers, ttl_s=settings.tools_ttl_s)
         merge = Merge(self._groups, self._mcp_servers, self._catalogue, documents.status)
+        self._monitor = Monitor(
+            self._cluster,
+            self._inflight,
+            client,
+            self._answering,
+            documents,
+            daemons=self._watches.daemons,
+            announcements=lambda: self._listener.heard,
+            connections=lambda: {"client": self._server.connections, "engine": len(self._pool)},
+        )
+        endpoints = self._endpoints(client, merge) | self._monitor.endpoints()
         self._server = Server(
-            RouterHandler(self._proxy, documents, self._endpoints(client, merge)),
+            RouterHandler(self._proxy, documents, endpoints, self._monitor.traffic.refused),
             limits=Limits(
                 client_timeout_s=settings.client_timeout_s, max_connections=settings.max_connections
             ),
@@ -116,12 +128,14 @@ class Router:
             self._listener.start()
         self._watches.start()
         self._prober.start()
+        self._monitor.start()
         self._tasks.start(self._networks.run(self._networks_changed), "networks")
         log("serve_up", version=__version__, port=self.port)
 
     async def stop(self, cut: asyncio.Event) -> None:
         """Take no new connections, and let the answers in progress end: within DRAIN_S, or until `cut` is set."""
         self._server.stop_accepting()
+        await self._monitor.end_streams()
         log("serve_draining", connections=self._server.connections, within_s=self._settings.drain_s)
         drained = self._tasks.start(self._server.drain(self._settings.drain_s), "drain")
         cut_short = self._tasks.start(cut.wait(), "cut")
@@ -132,6 +146,7 @@ class Router:
         cut = len(self._inflight)
         await self._server.close()
         await self._answering.close()
+        await self._monitor.close()
         await self._catalogue.close()
         await self._mcp_servers.close()
         await self._proxy.close()
