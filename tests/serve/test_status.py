@@ -136,6 +136,17 @@ def test_the_status_of_a_group_that_serves() -> None:
             "duration_s": 0.0,
             "attempts": [{"url": "http://10.0.0.1:8000/v1", "error": None, "seconds": 0.01}],
         },
+        "agents": [
+            {
+                "id": "glm@c0@10.0.0.1",
+                "node_ip": "10.0.0.1",
+                "container": "c0",
+                "alive": True,
+                "degraded": False,
+                "gpus": 1,
+                "provider": "vllm",
+            }
+        ],
     }
     assert status["models"] == {"glm-5": {"group": "glm", "url": "http://10.0.0.1:8000/v1", "alternates": []}}
 

@@ -25,6 +25,7 @@ from mentatd.errors import Refusal
 from mentatd.serve import refusals
 from mentatd.serve.daemon import Daemon
 from mentatd.wire.openai import render_listing
+from mentatd.wire.snapshot import Agent
 
 _encode = msgspec.json.Encoder().encode
 
@@ -120,6 +121,19 @@ def _group(state: GroupState, now: float) -> dict[str, Any]:
         "mcp_candidates": group.mcp_candidates,
         "trusted": group.trusted,
         "probe": None if probe is None else _probe(probe, now),
+        "agents": [_agent(agent) for agent in group.agents],
+    }
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "node_ip": agent.node_ip,
+        "container": agent.container,
+        "alive": agent.alive,
+        "degraded": agent.degraded,
+        "gpus": agent.gpus,
+        "provider": agent.provider,
     }
 
 
