@@ -86,3 +86,9 @@ async def clean_loop(guard: blockbuster.BlockBuster) -> AsyncIterator[None]:
     left = await settle(lambda: leaked_tasks(here, tasks) + leaked_sockets(sockets))
     if wrong := loop.errors + left:
         pytest.fail("left behind:\n" + "\n".join(wrong), pytrace=False)
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Name a parameter of raw bytes by its place: compressed ones differ from process to process."""
+    opaque = isinstance(val, bytes) and not (val.isascii() and val.decode().isprintable())
+    return argname if opaque else None
