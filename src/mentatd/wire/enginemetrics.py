@@ -164,7 +164,7 @@ _EXACT = 2.0**53
 """Below it a float holds every whole number."""
 
 _LABEL = re.compile(rb'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]++|\\.)*+)"[ \t]*(,|(?=}))')
-_VALUE = re.compile(rb"[ \t]*([^ \t\r_]+)")
+_VALUE = re.compile(rb"[ \t]*([^ \t\r_]+)(?=[ \t\r]|\Z)")
 _ESCAPE = re.compile(r"\\(.)")
 
 _Labels = tuple[tuple[str, str], ...]
