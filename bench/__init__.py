@@ -1,0 +1,1 @@
+"""What one forwarded request and one streamed chunk cost (`make bench`)."""

@@ -1,0 +1,131 @@
+"""How each program under test is started in front of the bench's engine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import string
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.answers import DOCUMENT, MODEL
+
+BIN = Path(sys.executable).parent
+START_S = 20.0
+STOP_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A program that answers."""
+
+    pid: int
+    port: int
+
+
+Program = Callable[[Path, int, str], AbstractContextManager[Running]]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@contextmanager
+def process(
+    argv: Sequence[str], log: Path, cores: str, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process on these cores, ended with the block."""
+    with log.open("ab") as output:
+        running = subprocess.Popen(
+            ["taskset", "--cpu-list", cores, *argv],
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield running
+    finally:
+        running.terminate()
+        try:
+            running.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+def wait_answers(port: int, running: subprocess.Popen[bytes]) -> None:
+    """Return once the program forwards a request."""
+    body = json.dumps({"model": MODEL, "messages": []})
+    end = time.monotonic() + START_S
+    while True:
+        try:
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
+                connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+                if connection.getresponse().read() == DOCUMENT:
+                    return
+        except (OSError, http.client.HTTPException):
+            pass
+        if running.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"{running.args!r} does not answer (ended: {running.poll()})")
+        time.sleep(0.1)
+
+
+@contextmanager
+def engine(folder: Path, cores: str) -> Iterator[int]:
+    """The bench's engine; its port."""
+    port = free_port()
+    argv = [sys.executable, "-m", "bench.engine", str(port)]
+    with process(argv, folder / "engine.log", cores) as running:
+        wait_answers(port, running)
+        yield port
+
+
+@contextmanager
+def nginx(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
+    """The near-limit: a proxy in C that reads no body."""
+    port = free_port()
+    template = string.Template(Path(__file__).with_name("nginx.conf").read_text())
+    conf = folder / "nginx.conf"
+    conf.write_text(template.substitute(folder=folder, port=port, engine=engine_port))
+    with process(["nginx", "-p", str(folder), "-c", str(conf)], folder / "nginx.log", cores) as running:
+        wait_answers(port, running)
+        yield Running(running.pid, port)
+
+
+@contextmanager
+def serve(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
+    """The router, which found the engine as it finds any: through a daemon and an agent."""
+    control, status, port = free_port(), free_port(), free_port()
+    rest = str(max(os.sched_getaffinity(0)))
+    lite = ["mentatd-lite", "--bind", "127.0.0.1", "--port", str(control), "--http-port", str(status)]
+    agent = ["mentatd-register", "--group", "bench", "--openai", f"{engine_port}/v1"]
+    env = {
+        "SERVE_PORT": str(port),
+        "MENTAT_DAEMONS": f"127.0.0.1:{status}",
+        "MENTAT_ANNOUNCE_PORT": "0",
+    }
+    with ExitStack() as stack:
+
+        def start(argv: Sequence[str], cores: str) -> subprocess.Popen[bytes]:
+            log = folder / f"{argv[0]}.log"
+            return stack.enter_context(process([str(BIN / argv[0]), *argv[1:]], log, cores, env))
+
+        start([*lite, "--announce-port", "0"], rest)
+        start([*agent, "--address", f"127.0.0.1:{control}"], rest)
+        running = start(["mentatd-serve"], cores)
+        wait_answers(port, running)
+        yield Running(running.pid, port)
+
+
+PROGRAMS: dict[str, Program] = {"nginx": nginx, "mentatd-serve": serve}
