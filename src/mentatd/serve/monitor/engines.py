@@ -58,10 +58,18 @@ class Engines:
     """Owns the readings. To be used on the event loop only."""
 
     def __init__(
-        self, cluster: Published, client: Client, *, clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: Published,
+        client: Client,
+        *,
+        every_s: float = EVERY_S,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._client = client
+        self._every_s = every_s
+        self._timeout_s = timeout_s
         self._clock = clock
         self._until = float("-inf")
         self._run_task: asyncio.Task[None] | None = None
@@ -94,9 +102,9 @@ class Engines:
             pass
 
     @property
-    def settled(self) -> bool:
-        """There is nothing to wait for: `looked` would return at once."""
-        return self._run_task is not None and self._first_round.is_set()
+    def looking(self) -> bool:
+        """Somebody looked in the last `LOOKING_S` seconds."""
+        return self._run_task is not None
 
     def reading(self, group: str) -> Reading:
         """The newest of this group, as long as its figures are fresh; the error stays until the next reading."""
@@ -110,7 +118,7 @@ class Engines:
             await self._round()
             self._first_round.set()
             while self._clock() < self._until:
-                await asyncio.sleep(EVERY_S + _LATE_S)
+                await asyncio.sleep(self._every_s + _LATE_S)
                 self._begin()
         finally:
             self._run_task = None
@@ -127,7 +135,7 @@ class Engines:
         self._begun = {name: at for name, at in self._begun.items() if name in states}
         started = []
         for name, state in states.items():
-            due = now - self._begun.get(name, float("-inf")) >= EVERY_S
+            due = now - self._begun.get(name, float("-inf")) >= self._every_s
             if state.route is None or not due or name in self._under_way or verdict(state, now=now):
                 continue
             listed = state.probe.models if state.probe is not None else ()
@@ -139,11 +147,11 @@ class Engines:
     async def _read(self, route: Route, listed: Sequence[ModelEntry]) -> None:
         group, url = route.group, metrics_url(route.targets[0].url)
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 page = await self._read_page(url)
             self._readings[group] = Reading(self._clock(), assign(page, listed))
         except TimeoutError:
-            self._failed(group, f"{url}: not whole within {TIMEOUT_S:g} s")
+            self._failed(group, f"{url}: not whole within {self._timeout_s:g} s")
         except (UpstreamError, ValueError) as error:
             self._failed(group, str(error))
         finally:
@@ -155,7 +163,7 @@ class Engines:
     async def _read_page(self, url: str) -> dict[str, Figures]:
         """Raises UpstreamError, and ValueError for an answer that is no page of metrics."""
         reader, size = MetricsReader(), 0
-        async with self._client.stream("GET", url, deadline=TIMEOUT_S) as answer:
+        async with self._client.stream("GET", url, deadline=self._timeout_s) as answer:
             if answer.status != 200:
                 raise ValueError(f"{url}: HTTP {answer.status}")
             async for piece in answer.pieces():
