@@ -259,6 +259,20 @@ async def test_two_callers_share_a_fetch_and_one_may_leave(client: Client) -> No
     assert stub.calls.count("tools/list") == 1
 
 
+async def test_a_group_that_moves_does_not_wait_for_where_it_was(client: Client) -> None:
+    callers = Tasks("callers")
+    async with (
+        serving(never) as (stub, old),
+        serving(plain(["a"])) as (_, new),
+        world(client, group_at("glm", old.url)) as w,
+    ):
+        callers.start(w.names(), "list")
+        await stub.arrived.wait()
+        w.groups = (group_at("glm", new.url),)
+        assert await w.names() == ["glm__a"]
+        await callers.close()
+
+
 async def test_closing_ends_a_fetch(client: Client) -> None:
     callers = Tasks("callers")
     async with serving(never) as (stub, server), world(client, group_at("glm", server.url)) as w:
@@ -289,6 +303,17 @@ async def test_a_list_in_pages_is_read_whole(client: Client) -> None:
     pages = {None: (["a", "b"], "é 2"), "é 2": (["c", "a"], "3"), "3": (["d"], None)}
     async with serving(paged(pages)) as (_, server), world(client, group_at("glm", server.url)) as w:
         assert await w.names() == ["glm__a", "glm__b", "glm__c", "glm__d"]
+
+
+async def test_of_two_entries_with_one_name_the_first_counts(client: Client) -> None:
+    tools = [{"name": "a", "title": "first"}, {"name": "a", "title": "second"}]
+
+    def answer(asked: Asked) -> bytes:
+        return result(asked, {"tools": tools}) if asked.rpc == "tools/list" else error(asked, -32601)
+
+    async with serving(answer) as (_, server), world(client, group_at("glm", server.url)) as w:
+        (offer,) = await w.catalogue.offers(TOOLS)
+    assert b'"first"' in offer.json
 
 
 async def test_pages_come_from_one_address(client: Client) -> None:

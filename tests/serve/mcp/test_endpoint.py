@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.serve.mcp.stub import Asked, Stateful, Stub, never, plain, result, said, serving
@@ -16,9 +16,14 @@ from tests.support.daemons import ScriptedDaemon
 from tests.support.deadlines import until, within
 from tests.support.views import agent, group_view, view
 
+from mentatd.http.connection import Connection
+from mentatd.http.request import Request
+from mentatd.serve.answering import Answering
 from mentatd.serve.app import Router
-from mentatd.serve.mcp.endpoint import BODY_LIMIT, origin_allowed
+from mentatd.serve.mcp.endpoint import BODY_LIMIT, McpEndpoint, origin_allowed
+from mentatd.serve.mcp.merge import Merge
 from mentatd.settings import read_settings
+from mentatd.wire.jsonrpc import Call
 from mentatd.wire.service import PortService
 
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"glm__status"}}'
@@ -225,6 +230,27 @@ async def test_a_body_is_bounded(w: World) -> None:
     async with within():
         assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
     writer.close()
+
+
+async def test_a_body_is_let_go_while_its_call_runs() -> None:
+    class Slow:
+        began = asyncio.Event()
+
+        async def answer(self, call: Call) -> bytes:
+            self.began.set()
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+    class Silent:
+        flow: Any = None
+
+    answering = Answering()
+    request = Request("POST", b"/mcp", body=PING.encode())
+    McpEndpoint(cast(Merge, Slow()), answering).handle(request, cast(Connection, Silent()))
+    async with within():
+        await Slow.began.wait()
+    assert request.body == b""
+    await answering.close()
 
 
 # -- origins

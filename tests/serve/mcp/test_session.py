@@ -199,6 +199,19 @@ async def test_a_forgotten_session_is_begun_again_once(client: Client, lost_stat
     ]
 
 
+async def test_a_session_may_be_refused_in_any_words(client: Client) -> None:
+    sessions = Stateful()
+
+    def answer(asked: Asked) -> Any:
+        known = asked.rpc == "initialize" or asked.fields.get("mcp-session-id") in sessions.sessions
+        return sessions(asked) if known else http(404, b"no such session", "text/plain")
+
+    async with server_for(client, answer) as (_, server):
+        await call(server)
+        sessions.forget()
+        assert await call(server) == said("session-2")
+
+
 async def test_many_calls_that_meet_a_forgotten_session_share_the_next(client: Client) -> None:
     sessions = Stateful()
     async with server_for(client, sessions) as (stub, server):
@@ -245,6 +258,7 @@ async def test_a_refused_call_is_not_repeated_and_the_next_begins_anew(client: C
         assert stub.calls.count("tools/call") == 1
         stub.answer = plain(["status"])
         assert await call(server) == said("status")
+    assert stub.calls.count("initialize") == 2
 
 
 async def test_a_connection_that_dies_during_a_call_does_not_repeat_it(client: Client) -> None:
