@@ -117,9 +117,10 @@ class Engines:
         try:
             await self._round()
             self._first_round.set()
+            await asyncio.sleep(self._every_s + _LATE_S)
             while self._clock() < self._until:
-                await asyncio.sleep(self._every_s + _LATE_S)
                 self._begin()
+                await asyncio.sleep(self._every_s + _LATE_S)
         finally:
             self._run_task = None
 
