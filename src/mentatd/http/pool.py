@@ -52,6 +52,8 @@ class Pool:
         self._make_context = tls
         self._context: ssl.SSLContext | None = None
         self._sites: dict[Origin, _Site] = {}
+        # kept: to ask for it is a system call each time
+        self._loop = asyncio.get_running_loop()
         self._open: set[Upstream] = set()
         self._idle_count = 0
         self._sweeper: asyncio.TimerHandle | None = None
@@ -67,7 +69,7 @@ class Pool:
         site = self._sites.get(origin)
         if site is None:
             return None
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         while site.idle:
             upstream = site.idle.pop()
             self._idle_count -= 1
@@ -104,17 +106,16 @@ class Pool:
 
     async def _dial(self, origin: Origin) -> Upstream:
         """Connect to the first of the name's addresses that answers. Raises ConnectFailed."""
-        loop = asyncio.get_running_loop()
         try:
             context = await self._tls_context() if origin.tls else None
             # resolved here, because uvloop's own look-up would outlive a cancelled connect and then complain
-            found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+            found = await self._loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
         except (OSError, ValueError, OverflowError) as error:
             raise ConnectFailed(f"{origin}: {describe(error)}") from error
         failures: dict[str, str] = {}
         for address in dict.fromkeys(str(entry[4][0]) for entry in found):
             try:
-                transport, upstream = await loop.create_connection(
+                transport, upstream = await self._loop.create_connection(
                     partial(Upstream, origin, self),
                     address,
                     origin.port,
@@ -148,7 +149,7 @@ class Pool:
         if self._closed or full or upstream.window <= 0:
             upstream.close()
             return
-        upstream.idle_since = asyncio.get_running_loop().time()
+        upstream.idle_since = self._loop.time()
         upstream.idle = True
         site.idle.append(upstream)
         self._idle_count += 1
@@ -158,7 +159,7 @@ class Pool:
         if site is None:
             site = self._sites[origin] = _Site()
             if self._sweeper is None and not self._closed:
-                self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+                self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
         return site
 
     def lost(self, upstream: Upstream) -> None:
@@ -170,7 +171,7 @@ class Pool:
                 site.idle.remove(upstream)
                 self._idle_count -= 1
                 upstream.idle = False
-                self._learn(site, upstream, asyncio.get_running_loop().time() - upstream.idle_since)
+                self._learn(site, upstream, self._loop.time() - upstream.idle_since)
             elif upstream.found_closed:
                 self._learn(site, upstream, upstream.idle_s)
         if self._emptied is not None and not self._open:
@@ -180,7 +181,7 @@ class Pool:
         """The engine closed a connection after `idle_s` seconds without a request; news only within its window."""
         if idle_s < min(upstream.window, site.learned):
             site.learned = reuse.learn(idle_s)
-            site.learned_at = asyncio.get_running_loop().time()
+            site.learned_at = self._loop.time()
 
     def _discard(self, upstream: Upstream) -> None:
         upstream.idle = False
@@ -188,8 +189,7 @@ class Pool:
 
     def _sweep(self) -> None:
         """Close what has been idle for too long; forget origins of which nothing is left to know."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = self._loop.time()
         for origin, site in list(self._sites.items()):
             expired = [u for u in site.idle if now - u.idle_since >= min(u.window, site.learned)]
             for upstream in expired:
@@ -200,7 +200,7 @@ class Pool:
                 site.learned = reuse.NO_LIMIT
             if not site.idle and site.learned == reuse.NO_LIMIT:
                 del self._sites[origin]
-        self._sweeper = loop.call_later(_SWEEP_S, self._sweep) if self._sites else None
+        self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep) if self._sites else None
 
     async def close(self) -> None:
         """Close every connection, idle or not."""
