@@ -34,10 +34,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mentatd.cluster.targets import Target
 from mentatd.errors import ConnectFailed, Refusal, UpstreamError
+from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
 from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
@@ -47,9 +47,6 @@ from mentatd.serve.forwarding import Parcel, response_head
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
 from mentatd.wire.openai import render_refusal
-
-if TYPE_CHECKING:
-    from mentatd.http.connection import Connection
 
 CONNECT_TIMEOUT_S = 5.0
 """For one address. A connect takes milliseconds on any link that can carry inference; a longer wait would

@@ -20,7 +20,9 @@ _COARSE_S = 0.1
 class Metered(Protocol):
     """What counts an answer's body while it passes."""
 
-    payload_bytes: int
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes so far, without framing."""
 
 
 class Carrier(Protocol):

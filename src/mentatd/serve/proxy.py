@@ -8,10 +8,11 @@ way with more fields to take out.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mentatd.cluster.routes import Route, RouteTable, lookup
 from mentatd.errors import Refusal
+from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
 from mentatd.http.request import Request
 from mentatd.serve import refusals
@@ -23,9 +24,6 @@ from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks
 from mentatd.wire.forms import find_route, is_form
 from mentatd.wire.openai import BadBody
-
-if TYPE_CHECKING:
-    from mentatd.http.connection import Connection
 
 MAX_BODY = 128 * 1024 * 1024
 """Bytes of a request's body, as sent and decoded (manual "Request handling")."""
@@ -63,8 +61,9 @@ class Proxy:
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Forward a request whose body is whole."""
-        codings = codings_of(request)
-        if not codings:
+        if not request.odd:
+            self._forward(request, connection, frozenset())
+        elif not (codings := codings_of(request)):
             self._forward(request, connection, _named(request))
         elif refusal := refuse_codings(codings):
             connection.refuse(refusal)
@@ -117,7 +116,7 @@ class Proxy:
 
 def _named(request: Request) -> frozenset[bytes]:
     """What the request's Connection fields name."""
-    return connection_names(request.get_all(b"connection")) if request.odd else frozenset()
+    return connection_names(request.get_all(b"connection"))
 
 
 def _corrected_type(content_type: bytes) -> bytes | None:
