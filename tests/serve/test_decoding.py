@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
 import zlib
+from typing import Any
 
 import pytest
 
 from mentatd.errors import Refusal
 from mentatd.http.request import Request
-from mentatd.serve.decoding import codings_of, decode, plain_body, refuse_codings
+from mentatd.serve import decoding
+from mentatd.serve.decoding import INLINE, STEP, codings_of, decode, plain_body, refuse_codings
 
 BODY = b'{"model":"m"}'
 
@@ -28,8 +32,8 @@ def test_the_codings_of_a_request(coding: str, names: tuple[str, ...]) -> None:
 
 
 def test_only_an_unknown_coding_is_refused_unseen() -> None:
-    assert refuse_codings(()) is refuse_codings(("gzip", "deflate")) is None
-    refusal = refuse_codings(("gzip", "br"))
+    assert refuse_codings(()) is refuse_codings(("gzip", "deflate", "zstd", "br")) is None
+    refusal = refuse_codings(("gzip", "lzma"))
     assert refusal is not None
     assert (refusal.status, refusal.code) == (415, "unknown_encoding")
 
@@ -50,7 +54,7 @@ async def test_a_plain_body(coding: str, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("coding", "body", "status", "code"),
     [
-        ("br", BODY, 415, "unknown_encoding"),
+        ("lzma", BODY, 415, "unknown_encoding"),
         ("gzip", BODY, 400, "invalid_encoding"),
         ("gzip", gzip.compress(BODY)[:-1], 400, "invalid_encoding"),
         ("gzip", gzip.compress(b" " * 1000), 413, "body_too_large"),
@@ -60,6 +64,26 @@ async def test_a_body_that_is_refused(coding: str, body: bytes, status: int, cod
     refusal = await plain_body(request(coding, body), 999)
     assert isinstance(refusal, Refusal)
     assert (refusal.status, refusal.code) == (status, code)
+
+
+@pytest.mark.parametrize("size", [10, INLINE, INLINE + 1, 2 * STEP + 5])
+@pytest.mark.parametrize("compressible", [True, False])
+async def test_a_large_body_is_decoded_beside_the_event_loop(
+    size: int, compressible: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = set()
+    fill = decoding._fill
+
+    def noted(*arguments: Any) -> bool:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return fill(*arguments)
+
+    monkeypatch.setattr(decoding, "_fill", noted)
+    plain = bytes(size) if compressible else os.urandom(size)
+    packed = gzip.compress(plain)
+    assert await decode(packed, ("gzip",), size) == plain
+    assert (False in threads) == (size > INLINE or len(packed) > INLINE)
+    assert (True in threads) == (len(packed) <= INLINE)
 
 
 async def test_the_limit_is_of_the_decoded_body() -> None:
