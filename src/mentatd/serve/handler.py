@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from mentatd.errors import Refusal
 from mentatd.http.request import Request
 from mentatd.serve import refusals
-from mentatd.serve.page import PAGE, PAGE_FIELDS
+from mentatd.serve.pagefiles import PAGE, PARTS
 from mentatd.serve.status import Documents
 from mentatd.wire.openai import render_refusal
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 UNREAD_BODY_LIMIT = 64 * 1024
 """Bytes of a body that is read, and not looked at, of a request that needs none."""
 _JSON = b"application/json"
-_HTML = b"text/html; charset=utf-8"
 _MODEL = "/v1/models/"
 _FORWARDED = ("POST", "OPTIONS")
 
@@ -76,6 +75,7 @@ class RouterHandler:
             **(endpoints or {}),
         }
         self._own = own | {f"{path}/": endpoint for path, endpoint in own.items()}
+        self._own |= {path: Endpoint(file.answer) for path, file in PARTS.items()}
         self._own["/"] = Endpoint(self._root)
 
     def admit(self, request: Request) -> Refusal | int:
@@ -127,7 +127,7 @@ class RouterHandler:
     def _root(self, request: Request, connection: Connection) -> None:
         """The page for a browser, the status document for everybody else."""
         if b"text/html" in (request.get(b"accept") or b"").lower():
-            connection.answer(200, PAGE, _HTML, PAGE_FIELDS)
+            PAGE.answer(request, connection)
         else:
             connection.answer(200, self._documents.status(), _JSON, ((b"Vary", b"Accept"),))
 
