@@ -1,0 +1,30 @@
+"""How late the loop is: sampled in time, and nothing below zero."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.clock import Clock
+from tests.support.deadlines import until
+
+from mentatd.serve.monitor import lag as module
+from mentatd.serve.monitor.lag import BUCKETS, Lag
+
+
+async def test_a_sample_is_how_much_later_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY_S", 0.0)
+    clock = Clock()
+    lag = Lag(clock=clock)
+    lag.start()
+    clock.now += 0.03  # while the loop was held up
+    await until(lambda: lag.seen.counts[0])
+    assert lag.seen.counts[BUCKETS.index(0.05)] == 1
+    clock.now -= 1
+    before = lag.seen.counts[0]
+    await until(lambda: lag.seen.counts[0] > before)
+    assert lag.seen.total == pytest.approx(0.03)
+    lag.close()
+    lag.close()
+
+
+def test_the_end_without_a_beginning_does_no_harm() -> None:
+    Lag().close()
