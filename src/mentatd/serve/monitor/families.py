@@ -32,14 +32,13 @@ class _Collector:
 
 
 def render(state: State, accept: str = "") -> tuple[bytes, str]:
-    """The page and its content type."""
-
+    """The page and its content type, in the format that `accept` asks for."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(state))
     ProcessCollector(registry=registry)
     try:
         encoder, content_type = choose_encoder(accept)
-    except ValueError:  # of a version that is no version
+    except (ValueError, TypeError):  # it names a version that is no number
         encoder, content_type = choose_encoder("")
     return encoder(registry), content_type
 

@@ -1,0 +1,201 @@
+"""`/metrics`: every family as documented, true to what is counted, and no cost while nobody scrapes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.serve.monitor.recorder import Recorder
+from tests.serve.monitor.rows import Published, row, table
+from tests.serve.monitor.test_series import FakeInflight
+from tests.serve.monitor.test_timeline import Followed
+from tests.support.deadlines import until
+
+from mentatd import __version__
+from mentatd.http.connection import Connection
+from mentatd.http.request import Request
+from mentatd.serve import refusals
+from mentatd.serve.answering import Answering
+from mentatd.serve.daemon import Daemon
+from mentatd.serve.inflight import Inflight
+from mentatd.serve.monitor.exposition import Exposition
+from mentatd.serve.monitor.families import families, render
+from mentatd.serve.monitor.lag import BUCKETS, Lag
+from mentatd.serve.monitor.state import Sources, State, take
+from mentatd.serve.monitor.traffic import Traffic
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def daemon(address: str, *, connected: bool = True, read_at: float | None = 7.0) -> Daemon:
+    claim = SimpleNamespace(address=address)
+    return cast("Daemon", SimpleNamespace(claim=claim, connected=connected, read_at=read_at))
+
+
+def sources() -> Sources:
+    """One of everything."""
+    traffic, followed, inflight = Traffic(), Followed(), FakeInflight()
+    traffic.finished(row(started=0.0, first=0.2, ended=3.0, out=500), 200, None)
+    traffic.finished(row(started=0.0, ended=4.0), 504, "no complete answer")
+    asked = Request("POST", b"/v1/chat/completions")
+    traffic.refused(refusals.model_not_found("gpt-4", [], {}), asked, True)
+    inflight.carried = [row("3"), row("4")]
+    published = Published(table({"glm": ["glm-5"]}, failing=["qwen"]))
+    followed.cluster.table = published.table
+    followed.timeline.look()
+    lag = Lag()
+    lag.seen.add(0.03, BUCKETS)
+    return Sources(
+        published,
+        cast("Inflight", inflight),
+        traffic,
+        followed.timeline,
+        lag,
+        daemons=lambda: [daemon("10.0.0.1:6380"), daemon("10.0.0.2:6380", connected=False, read_at=None)],
+        announcements=lambda: {"accepted": 5, "rejected": 2},
+        connections=lambda: {"client": 9, "engine": 3},
+        started=1_800_000_000.0,
+    )
+
+
+def state() -> State:
+    return take(sources(), 10.0)
+
+
+def samples(text: str) -> Mapping[str, float]:
+    """Each sample, written `name{label=value,…}`, without buckets."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sample.labels.items())
+            found[f"{sample.name}{{{labels}}}".removesuffix("{}")] = sample.value
+    return found
+
+
+def test_what_a_scrape_tells() -> None:
+    body, content_type = render(state())
+    assert content_type.startswith("text/plain")
+    found = samples(body.decode())
+    build = f"mentat_serve_build_info{{python={sys.version.split()[0]},version={__version__}}}"
+    glm = "group=glm,model=glm-5"
+    expected = {
+        build: 1,
+        "mentat_serve_start_time_seconds": 1_800_000_000.0,
+        f"mentat_serve_requests_total{{{glm},outcome=ok}}": 1,
+        f"mentat_serve_requests_total{{{glm},outcome=timeout}}": 1,
+        "mentat_serve_requests_total{group=,model=(unknown),outcome=model_not_found}": 1,
+        f"mentat_serve_ttfb_seconds_count{{{glm}}}": 1,
+        f"mentat_serve_ttfb_seconds_sum{{{glm}}}": 0.2,
+        f"mentat_serve_ttfb_seconds_bucket{{{glm},le=0.1}}": 0,
+        f"mentat_serve_ttfb_seconds_bucket{{{glm},le=0.25}}": 1,
+        f"mentat_serve_ttfb_seconds_bucket{{{glm},le=+Inf}}": 1,
+        f"mentat_serve_request_duration_seconds_count{{{glm}}}": 2,
+        f"mentat_serve_request_duration_seconds_sum{{{glm}}}": 7.0,
+        f"mentat_serve_request_bytes_total{{{glm}}}": 34,
+        f"mentat_serve_response_bytes_total{{{glm}}}": 500,
+        f"mentat_serve_requests_in_flight{{{glm}}}": 2,
+        "mentat_serve_group_admitted{group=glm}": 1,
+        "mentat_serve_group_admitted{group=qwen}": 0,
+        "mentat_serve_probes_total{group=glm,result=ok}": 1,
+        "mentat_serve_probes_total{group=glm,result=failed}": 0,
+        "mentat_serve_probes_total{group=qwen,result=failed}": 1,
+        "mentat_serve_probe_duration_seconds_count{group=qwen}": 1,
+        "mentat_serve_daemon_up{daemon=10.0.0.1:6380}": 1,
+        "mentat_serve_daemon_up{daemon=10.0.0.2:6380}": 0,
+        "mentat_serve_daemon_age_seconds{daemon=10.0.0.1:6380}": 3.0,
+        "mentat_serve_announcements_total{result=accepted}": 5,
+        "mentat_serve_announcements_total{result=rejected}": 2,
+        "mentat_serve_connections{side=client}": 9,
+        "mentat_serve_connections{side=engine}": 3,
+        "mentat_serve_event_loop_lag_seconds_bucket{le=0.025}": 0,
+        "mentat_serve_event_loop_lag_seconds_bucket{le=0.05}": 1,
+        "mentat_serve_event_loop_lag_seconds_sum": 0.03,
+    }
+    plain = {_sorted(name): value for name, value in found.items()}
+    assert {name: plain.get(_sorted(name)) for name in expected} == expected
+    assert not any("10.0.0.2" in name and "age" in name for name in found)
+    assert any(name.startswith("process_resident_memory_bytes") for name in found)
+
+
+def _sorted(name: str) -> str:
+    metric, _, labels = name.rstrip("}").partition("{")
+    return f"{metric}{sorted(labels.split(','))}"
+
+
+def test_the_page_documents_every_family() -> None:
+    rows = re.findall(
+        r"^\| `(mentat_serve_\w+)` \| (\w+) \|([^|]*)\|", (DOCS / "metrics.md").read_text(), re.MULTILINE
+    )
+    documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    exposed = {}
+    for family in families(state()):
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        exposed[name] = (family.type, labels)
+    assert documented == exposed
+
+
+@pytest.mark.parametrize("name", ["alerts.yml", "grafana/mentat-serve.json"])
+def test_the_examples_use_only_families_that_exist(name: str) -> None:
+    known = {sample.name for family in families(state()) for sample in family.samples}
+    used = set(re.findall(r"mentat_serve_\w+", (DOCS / name).read_text()))
+    assert used
+    assert used <= known, used - known
+
+
+def test_the_dashboard_shows_every_family() -> None:
+    text = (DOCS / "grafana" / "mentat-serve.json").read_text()
+    assert json.loads(text)["panels"]
+    assert [f.name for f in families(state()) if f.name not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("application/openmetrics-text; version=1.0.0; charset=utf-8", "application/openmetrics-text"),
+        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text; version=none", "text/plain; version=0.0.4"),
+        ("", "text/plain; version=0.0.4"),
+    ],
+)
+def test_the_format_is_the_one_that_is_asked_for(accept: str, expected: str) -> None:
+    body, content_type = render(state(), accept)
+    assert content_type.startswith(expected)
+    assert body.endswith(b"# EOF\n") == expected.startswith("application")
+
+
+async def test_a_scrape_is_rendered_while_the_loop_goes_on() -> None:
+    answering, connection = Answering(), Recorder()
+    exposition = Exposition(sources(), answering, clock=lambda: 10.0)
+    request = Request("GET", b"/metrics", b"Accept: application/openmetrics-text; version=1.0.0\r\n")
+    exposition.handle(request, cast("Connection", connection))
+    await asyncio.sleep(0)
+    await until(lambda: connection.answered)
+    assert connection.answered is not None
+    status, body, content_type = connection.answered
+    assert (status, content_type.partition(b";")[0]) == (200, b"application/openmetrics-text")
+    assert b"mentat_serve_requests_total" in body
+    await answering.close()
+
+
+def test_a_router_that_is_not_scraped_does_without_the_library() -> None:
+    code = "import sys, mentatd.serve.app; sys.exit('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_hostile_names_are_labels_like_any() -> None:
+    name, traffic = '<img src=x>"\\\n', Traffic()
+    traffic.finished(row(model=name, group="ü😀"), 200, None)
+    text = render(take(replace(sources(), traffic=traffic), 10.0))[0].decode()
+    (family,) = (f for f in text_string_to_metric_families(text) if f.name == "mentat_serve_requests")
+    assert [(s.labels["model"], s.labels["group"]) for s in family.samples] == [(name, "ü😀")]
