@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine bench lock clean
+.PHONY: help setup demo test check format test-engine interop-setup test-interop bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -51,6 +51,12 @@ format: setup ## Let ruff rewrite what it can
 
 test-engine: $(VENV)/.engine ## The same router in front of a real llama.cpp server (downloads 300 MB once)
 	$(PYTEST) tests/engine -q -m engine
+
+interop-setup: setup ## Build the published mentat, two releases, into the user's cache (needs cargo; some minutes, once)
+	$(BIN)/python -m tests.interop.published
+
+test-interop: setup ## Our programs and the published mentat's, in one cluster; skips what interop-setup has not built
+	$(PYTEST) tests/interop -n $(WORKERS) -q -m interop
 
 bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for options (--help lists them)
 	$(BIN)/python -m bench $(BENCH)

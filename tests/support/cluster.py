@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.support.commands import Command, command
 from tests.support.deadlines import DEADLINE_S, wait_until
@@ -105,15 +105,15 @@ class Cluster:
         self._stack = ExitStack()
         self._number = itertools.count()
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def run(self, line: str, **env: str) -> Command:
-        """Any of the commands."""
-        log = self._folder / f"{next(self._number)}-{line.split(' ', 1)[0]}.log"
+        """Any of the commands, or another program by its whole path."""
+        log = self._folder / f"{next(self._number)}-{Path(line.split(' ', 1)[0]).name}.log"
         return self._stack.enter_context(command(line, log, **env))
 
     def daemon(self, flags: str = "", *, host: str = "127.0.0.1", **env: str) -> Daemon:
