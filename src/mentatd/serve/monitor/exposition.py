@@ -34,6 +34,7 @@ class Exposition:
         self._answering.later(connection, self._answer(accept), "metrics")
 
     async def _answer(self, accept: str) -> Reply:
+        self._sources.timeline.look()
         state = take(self._sources, self._clock())
         body, content_type = await asyncio.to_thread(_render, state, accept)
         return Reply(200, body, content_type.encode())

@@ -65,6 +65,7 @@ class History:
 
     async def document(self) -> bytes:
         """The whole document."""
+        self._timeline.look()
         at, offset = self._wall_clock(), self._offset()
         times, models = list(self._series.times), self._series.rows()
         head = {
