@@ -57,7 +57,13 @@ class Router:
             connection.answer(200, bytes(request.body), b"text/plain")
 
         own = {"/own": Endpoint(echo, ("POST", "OPTIONS"), body_limit=300_000)}
-        self.server = Server(RouterHandler(Proxy(), documents, own))
+        self.refused: list[tuple[str, str, bool]] = []
+        """Code and path of each refusal, and whether it was of a request that is forwarded."""
+
+        def refused(refusal: Refusal, request: Request | None, forwarded: bool) -> None:
+            self.refused.append((refusal.code, request.path if request else "", forwarded))
+
+        self.server = Server(RouterHandler(Proxy(), documents, own, refused))
 
     async def ask(self, method: str, path: str, fields: str = "", body: bytes = b"") -> Answer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
@@ -189,3 +195,14 @@ async def test_large_bodies_are_read_as_far_as_the_path_takes_them(router: Route
     assert (await router.ask("GET", "/v1/models", body=large)).status == 413
     assert len(large) > UNREAD_BODY_LIMIT
     assert (await router.ask("PUT", "/v1/files", body=large)).status == 405
+
+
+async def test_every_refusal_is_told_of(router: Router) -> None:
+    await router.ask("GET", "/v1/models/none")
+    await router.ask("PUT", "/v1/chat/completions")
+    await router.ask("GET", "/x", fields="A : b\r\n")
+    assert router.refused == [
+        ("model_not_found", "/v1/models/none", False),
+        ("method_not_allowed", "/v1/chat/completions", True),
+        ("malformed_request", "", False),
+    ]

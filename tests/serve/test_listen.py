@@ -286,3 +286,23 @@ def test_the_log_is_bounded_whatever_sources_come(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
     assert lines[-1].endswith("event=announce_log_full sources=3")
+
+
+async def test_what_became_of_each_datagram_is_counted(air: Air) -> None:
+    listener = air.listen(sources="127.0.0.1,127.0.0.2")
+    air.networks.current = LocalNetworks(frozenset())
+    air.announce()
+    air.announce(source="127.0.0.2")
+    air.announce(source="127.0.0.3", node_id="n3")
+    air.announce(universe="other")
+    air.say(b"{")
+    air.announce(key=KEY)
+    await until(lambda: listener.heard.total() == 6)
+    assert listener.heard == {
+        "accepted": 1,
+        "copy": 1,
+        "source_not_allowed": 1,
+        "other_universe": 1,
+        "malformed": 1,
+        "unverifiable": 1,
+    }
