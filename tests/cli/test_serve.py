@@ -172,3 +172,16 @@ def test_a_limit_that_cannot_be_raised_is_said(
     monkeypatch.setattr("resource.setrlimit", refuse)
     serve._raise_descriptor_limit()
     assert "event=descriptor_limit_kept limit=1024" in capsys.readouterr().err
+
+
+def test_threads_give_way_to_the_event_loop_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    intervals: list[float] = []
+    for name in QUIET:
+        monkeypatch.setenv(name, QUIET[name])
+    monkeypatch.setattr(sys, "argv", ["mentatd-serve"])
+    monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
+    monkeypatch.setattr("uvloop.run", lambda serving: serving.close())
+    with pytest.raises(SystemExit) as ended:
+        serve.main()
+    assert ended.value.code == 0
+    assert intervals == [serve.SWITCH_S]

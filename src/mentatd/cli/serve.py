@@ -22,6 +22,8 @@ FAILED = 1
 USAGE = 2
 DESCRIPTORS = 1 << 20
 """The soft limit where the system sets no hard one."""
+SWITCH_S = 0.001
+"""How long a thread (a large body, a snapshot, a scrape) may keep the interpreter while the event loop waits."""
 YOUNG, MIDDLE, OLD = 20_000, 20, 20
 """The collector's thresholds: the hot path makes hardly a cycle, so looking for them seldom costs nothing."""
 
@@ -45,6 +47,7 @@ def _serve() -> int:
     try:
         settings = read_settings(os.environ)
         _raise_descriptor_limit()
+        sys.setswitchinterval(SWITCH_S)
         uvloop.run(_run(settings))
     except (SettingsError, OSError) as error:
         sys.stderr.write(f"{PROG}: {error}\n")
