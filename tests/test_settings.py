@@ -36,6 +36,7 @@ DEFAULTS = Settings(
     drain_s=30.0,
     client_timeout_s=60.0,
     max_connections=4096,
+    body_memory_mib=1024,
 )
 
 
@@ -72,6 +73,7 @@ def test_an_empty_variable_takes_its_default() -> None:
         ("DRAIN_S", "7", "drain_s", 7.0),
         ("CLIENT_TIMEOUT_S", "7", "client_timeout_s", 7.0),
         ("MAX_CONNECTIONS", "7", "max_connections", 7),
+        ("BODY_MEMORY_MIB", "256", "body_memory_mib", 256),
     ],
 )
 def test_a_value_that_is_taken(name: str, text: str, field: str, value: Any) -> None:
@@ -99,6 +101,7 @@ def test_a_duration_that_is_not_positive_and_finite_takes_the_default(name: str,
             for text in ("-1", "65536", "http", "1.0")
         ),
         *(("MAX_CONNECTIONS", text) for text in ("0", "-1", "many", "1000001")),
+        *(("BODY_MEMORY_MIB", text) for text in ("0", "-1", "1G", "0.5")),
     ],
 )
 def test_a_number_out_of_range_takes_the_default(name: str, text: str) -> None:

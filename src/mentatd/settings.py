@@ -60,6 +60,8 @@ class Settings:
     """A request head must be whole within it; a body must make progress within each."""
     max_connections: int
     """Clients' connections at one time."""
+    body_memory_mib: int
+    """Large request bodies that are held at one time, in MiB."""
     warnings: tuple[str, ...] = ()
     """What was ignored in the environment, one sentence each, to be logged once."""
 
@@ -70,6 +72,10 @@ def _port(text: str) -> int:
 
 def _connections(text: str) -> int:
     return whole(text, lowest=1, highest=1_000_000)
+
+
+def _mebibytes(text: str) -> int:
+    return whole(text, lowest=1, highest=1_000_000_000)
 
 
 def _source(entry: str) -> str:
@@ -162,6 +168,13 @@ CLIENT_TIMEOUT_S = Variable(
 MAX_CONNECTIONS = Variable(
     "MAX_CONNECTIONS", "a number above 0", "4096", "clients' connections at one time", _connections
 )
+BODY_MEMORY_MIB = Variable(
+    "BODY_MEMORY_MIB",
+    "a number above 0",
+    "1024",
+    "MiB for bodies over 1 MiB; clients wait for it",
+    _mebibytes,
+)
 
 VARIABLES: tuple[Variable[Any], ...] = (
     SERVE_PORT,
@@ -183,6 +196,7 @@ VARIABLES: tuple[Variable[Any], ...] = (
     DRAIN_S,
     CLIENT_TIMEOUT_S,
     MAX_CONNECTIONS,
+    BODY_MEMORY_MIB,
 )
 
 
@@ -210,6 +224,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         drain_s=read.one(DRAIN_S),
         client_timeout_s=read.one(CLIENT_TIMEOUT_S),
         max_connections=read.one(MAX_CONNECTIONS),
+        body_memory_mib=read.one(BODY_MEMORY_MIB),
     )
     return replace(settings, warnings=tuple(read.warnings))
 

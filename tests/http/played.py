@@ -11,6 +11,7 @@ from typing import cast
 from tests.http.serving import Answering
 
 from mentatd.http.limits import Limits
+from mentatd.http.memory import BodyMemory
 from mentatd.http.reading import ServedConnection
 from mentatd.http.shared import Shared
 
@@ -84,7 +85,9 @@ class Played:
         descriptor: int = 7,
     ) -> None:
         self.handler = handler or Answering()
-        self.shared = shared or Shared(self.handler, limits or Limits(), allowed, descriptors)
+        limits = limits or Limits()
+        memory = BodyMemory(limits.body_memory, limits.pace_window_s)
+        self.shared = shared or Shared(self.handler, limits, allowed, descriptors, memory)
         self.transport = PlayedTransport(peer, descriptor)
         self.connection = ServedConnection(self.shared)
         self.transport.set_protocol(self.connection)

@@ -60,6 +60,53 @@ async def test_the_memory_of_a_large_body_goes_with_its_last_view() -> None:
         mapped.close()  # refused while a view of it is left anywhere
 
 
+@pytest.mark.parametrize("chunk", [None, 300_000])
+async def test_many_large_bodies_at_once_stay_inside_the_memory(chunk: int | None) -> None:
+    class Watching(Answering):
+        most = 0
+
+        def handle(self, request: Request, connection: Connection) -> None:
+            self.most = max(self.most, connection._shared.memory.held)
+            super().handle(request, connection)
+
+    body = bytes(range(256)) * 6 * 1024
+    pieces = [] if chunk is None else [body[at : at + chunk] for at in range(0, len(body), chunk)]
+    data = chunked("/a", *pieces) if pieces else post("/a", body)
+    handler = Watching()
+    async with serving(handler, limits=Limits(body_memory=4 << 20)) as served:
+        peers = [await served.dial(data) for _ in range(20)]
+        answers = await asyncio.gather(*(peer.answer() for peer in peers))
+        assert [answer.body == body for answer in answers] == [True] * 20
+        assert len(body) <= handler.most <= 4 << 20
+        assert served.server._shared.memory.held == 0
+
+
+async def test_a_client_that_leaves_while_it_waits_for_memory_takes_none() -> None:
+    async with serving(limits=Limits(body_memory=2 << 20)) as served:
+        memory = served.server._shared.memory
+        first = await served.dial(post("/held", bytes(2 << 20)))
+        flow = await served.held()
+        second = await served.dial(post("/a", bytes(2 << 20))[:-1])
+        third = await served.dial(post("/a", bytes(2 << 20)))
+        await until(lambda: len(memory._shares) == 3)
+        second.vanish()
+        assert (await (await served.dial(post("/a", bytes(1 << 20)))).answer()).status == 200
+        flow.connection.answer(200, b"")
+        assert (await first.answer()).status == 200
+        assert (await third.answer()).status == 200
+        assert memory.held == 0
+
+
+async def test_a_slow_body_is_cut_while_others_wait() -> None:
+    async with serving(limits=Limits(body_memory=2 << 20, pace_window_s=0.05)) as served:
+        slow = await served.dial(post("/slow", bytes(2 << 20))[:-1])
+        await until(lambda: served.server._shared.memory.held)
+        other = await served.dial(post("/a", bytes(2 << 20)))
+        answer = await slow.answer()
+        assert (answer.status, answer.get("connection")) == (408, "close")
+        assert (await other.answer()).status == 200
+
+
 @pytest.mark.parametrize("shape", REFUSED, ids=lambda shape: shape.name)
 async def test_an_attack_is_answered_and_the_connection_closed(shape: Shape) -> None:
     async with serving() as served:

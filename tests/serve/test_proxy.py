@@ -364,7 +364,7 @@ async def test_a_compressed_body_goes_decoded(
 async def test_a_client_that_leaves_while_its_body_is_decoded(router: Router) -> None:
     recorder = Recorder()
     await router.engine(recorder)
-    connection = cast(Connection, SimpleNamespace(flow=None))
+    connection = cast(Connection, SimpleNamespace(flow=None, reserve=None))
     request = Request("POST", b"/v1/x", b"Content-Encoding: gzip\r\n", gzip.compress(BODY), odd=True)
     router.proxy.handle(request, connection)
     assert connection.flow is not None

@@ -105,6 +105,11 @@ class Chunked:
             self._in_trailers = not left
         return self._skip_trailers(data, at)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the body itself that came so far."""
+        return len(self._body)
+
     def _skip_trailers(self, data: bytes, at: int) -> tuple[Progress, bytes]:
         while line := _TRAILER.match(data, at):
             self._trailer_bytes += line.end() - at

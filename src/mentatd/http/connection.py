@@ -17,7 +17,9 @@ from collections.abc import Callable
 from mentatd.errors import Refusal
 from mentatd.http.answers import Fields, render_head
 from mentatd.http.handler import Flow
+from mentatd.http.limits import UNRESERVED_BODY_BYTES
 from mentatd.http.lingering import Lingering
+from mentatd.http.memory import Share
 from mentatd.http.request import Request
 from mentatd.http.shared import Shared
 from mentatd.log import log
@@ -53,6 +55,8 @@ class Connection(asyncio.Protocol):
         "_lingering",
         "_loop",
         "_request",
+        "_room",
+        "_share",
         "_shared",
         "_state",
         "_transport",
@@ -83,6 +87,8 @@ class Connection(asyncio.Protocol):
         self._request: Request | None = None
         self._close = False
         self._lingering: Lingering | None = None
+        self._share: Share | None = None
+        self._room: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
 
@@ -128,6 +134,8 @@ class Connection(asyncio.Protocol):
         if self._state is not _ANSWERING:
             return
         self.flow = self._request = None
+        if self._share is not None:
+            self.body_sent()
         if not keep or self.must_close:
             self._linger()
             return
@@ -152,7 +160,42 @@ class Connection(asyncio.Protocol):
         """Take up what the client sent ahead."""
         raise NotImplementedError
 
+    def body_sent(self) -> None:
+        """The body of the request in progress is held no longer. Its end says so too, whichever way it comes."""
+        share, self._share = self._share, None
+        if share is not None:
+            self._shared.memory.leave(share)
+
+    async def reserve(self, size: int) -> None:
+        """Wait until the request in progress may hold `size` bytes of body in all, for one that becomes larger than
+        it came (a compressed one). To be cancelled when `Flow.client_lost` comes."""
+        if self._state is _ANSWERING and not self._ask(size):
+            self._room = self._loop.create_future()
+            await self._room
+
+    def _ask(self, size: int) -> bool:
+        """Whether the request in progress may hold `size` bytes of body now; if not, `go_on` is called later."""
+        memory = self._shared.memory
+        if self._share is None:
+            if size <= UNRESERVED_BODY_BYTES:
+                return True
+            self._share = memory.join(self)
+        return memory.ask(self._share, size)
+
+    def go_on(self) -> None:
+        """There is memory for the body now."""
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def bytes_received(self) -> int | None:
+        """What has come of the body that is being read; None when none is."""
+        return None
+
+    def cut_slow(self) -> None:
+        """The body comes too slowly for those that wait."""
+
     def _linger(self, *, reset: bool = False) -> None:
+        self.body_sent()
         self._state = State.CLOSING
         self._lingering = Lingering(self._transport, self._shared.limits, self._loop.time(), reset=reset)
         self.deadline = self._lingering.deadline

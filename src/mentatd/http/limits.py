@@ -11,6 +11,13 @@ HEAD_FIELDS = 256
 PLAIN_BODY_BYTES = 128 * 1024
 """A body of known length up to this is collected in plain bytes and never asks `Handler.admit`; a larger one is
 received straight into its final place, which costs a memory map."""
+UNRESERVED_BODY_BYTES = 1024 * 1024
+"""A body up to this never waits for memory, and is not counted: 4096 clients could hold 4 GiB of them, as they can
+with any server, and an engine's usual request is a thousandth of it."""
+BODY_GROWTH_BYTES = 1024 * 1024
+"""What a body of unknown length reserves at one time."""
+READ_BYTES = 256 * 1024
+"""What the event loop reads at one time, at most."""
 PIPELINED_BYTES = 64 * 1024
 """Bytes behind the request in progress that are kept; past it the client is no longer read."""
 WRITE_HIGH_WATER = 256 * 1024
@@ -36,6 +43,10 @@ class Limits:
     """A head must be whole within it, a body make progress within each, an unread answer drain within each."""
     max_connections: int = 4096
     """Connections that are served at one time."""
+    body_memory: int = 1024 * 1024 * 1024
+    """Bytes of large bodies that are held at one time; see `mentatd.http.memory`."""
+    pace_window_s: float = 5.0
+    """Over which a client must keep its pace while others wait for memory: a link that loses packets can recover."""
     keep_alive_s: float = 75.0
     """An idle connection is closed after it: above the 60 s that common clients and load balancers keep theirs, so
     that they close first and no request meets a closing socket."""

@@ -2,7 +2,7 @@
 
 The common request, whole in one read, passes from `data_received` to `Handler.handle` by plain calls: no task, no
 queue, no timer. Everything else is the same code with bytes kept in between: an incomplete head in the `HeadReader`,
-a body in its collector, what was sent ahead of an answer in `_pipelined`.
+a body in its collector (`mentatd.http.receiving`), what was sent ahead of an answer in `_pipelined`.
 
 A client is never paused while its request is out, because uvloop tells neither end of stream nor reset of a paused
 transport; only one that has sent more than 64 KiB ahead is. A client that does not read its answers gets no next one.
@@ -16,35 +16,29 @@ from typing import cast
 
 from mentatd.errors import Refusal
 from mentatd.http import refusals
-from mentatd.http.answers import CONTINUE
-from mentatd.http.body import Chunked, Counted, Mapped, Progress
-from mentatd.http.connection import Connection, State
+from mentatd.http.connection import State
 from mentatd.http.headers import HeadReader
 from mentatd.http.limits import (
     OVERFLOW_CONNECTIONS,
     PIPELINED_BYTES,
-    PLAIN_BODY_BYTES,
-    PROGRESS_BYTES,
     WRITE_HIGH_WATER,
 )
+from mentatd.http.receiving import ReceivingConnection
 from mentatd.http.request import Request
 from mentatd.http.shared import Shared
-from mentatd.log import log
 
 _IDLE, _BODY, _ANSWERING = State.IDLE, State.BODY, State.ANSWERING
 
 
-class ServedConnection(Connection):
+class ServedConnection(ReceivingConnection):
     """What the server makes for each client."""
 
     __slots__ = (
         "_advancing",
         "_allowed",
         "_arrived",
-        "_body",
         "_overflow",
         "_pipelined",
-        "_progress_mark",
         "_reader",
         "_write_paused",
     )
@@ -54,8 +48,6 @@ class ServedConnection(Connection):
         self._pipelined = bytearray()
         self._advancing = False
         self._write_paused = False
-        self._body: Counted | Chunked | Mapped | None = None
-        self._progress_mark = 0
         self._arrived = 0.0
         self._reader: HeadReader
         self._allowed = True
@@ -100,6 +92,7 @@ class ServedConnection(Connection):
         self._pipelined.clear()
         self._body = self._request = None
         self._lose_flow()
+        self.body_sent()
 
     def eof_received(self) -> None:
         # The transport closes itself behind this, once what is written has drained.
@@ -185,63 +178,6 @@ class ServedConnection(Connection):
             return rest
         return self._begin_body(request, rest)
 
-    def _begin_body(self, request: Request, rest: bytes) -> bytes:
-        """Read the body of `request`, which begins with `rest`; what does not belong to it comes back."""
-        length = request.length
-        limit = PLAIN_BODY_BYTES
-        if length is None or length > limit or request.expects_continue:
-            verdict = self._admit(request)
-            if not isinstance(verdict, Refusal) and length is not None and length > verdict:
-                verdict = refusals.too_large(verdict)
-            if isinstance(verdict, Refusal):
-                self._reject(verdict, request)
-                return b""
-            limit = verdict
-        if request.expects_continue and not rest:
-            self.write(CONTINUE)
-        self._request = request
-        self._state = _BODY
-        self._progress_mark = 0
-        self.deadline = self._loop.time() + self._shared.limits.client_timeout_s
-        if length is None:
-            self._body = Chunked(limit)
-        elif length <= max(PLAIN_BODY_BYTES, len(rest)):
-            self._body = Counted(length)
-        else:
-            self._body = Mapped(self, length, rest, self._mapped_whole)
-            self._transport.set_protocol(self._body)
-            return b""
-        return rest
-
-    def _admit(self, request: Request) -> Refusal | int:
-        try:
-            return self._shared.handler.admit(request)
-        except Exception as error:
-            self._log_crash(request, error)
-            return refusals.CRASHED
-
-    def _take_body(self, data: bytes) -> bytes:
-        body, request = self._body, self._request
-        assert request is not None
-        assert isinstance(body, Counted | Chunked)
-        progress, rest = body.feed(data)
-        match progress:
-            case Progress.DONE:
-                request.body = body.take()
-                self._dispatch(request)
-            case Progress.MALFORMED:
-                self._reject(refusals.CHUNKING, request)
-            case Progress.TOO_LARGE:
-                self._reject(refusals.too_large(body.limit), request)
-        return rest
-
-    def _mapped_whole(self, body: memoryview) -> None:
-        request = self._request
-        assert request is not None
-        self._transport.set_protocol(self)
-        request.body = body
-        self._dispatch(request)
-
     def _dispatch(self, request: Request) -> None:
         """Hand a whole request to the handler."""
         self._body = None
@@ -264,20 +200,6 @@ class ServedConnection(Connection):
         else:
             self.refuse(refusals.CRASHED)
 
-    def _log_crash(self, request: Request, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}"
-        log("request_crashed", method=request.method, path=request.path, client=request.peer, error=text)
-
-    def _reject(self, refusal: Refusal, request: Request | None) -> None:
-        """Refuse what was read so far, and read nothing more as a request: its body or what follows is in doubt."""
-        if isinstance(self._body, Mapped):
-            self._transport.set_protocol(self)
-        self._body = None
-        self._request = request
-        self._close = True
-        self._state = _ANSWERING
-        self.refuse(refusal)
-
     def expired(self, now: float) -> None:
         """The deadline has passed: called by the sweep."""
         match self._state:
@@ -290,14 +212,6 @@ class ServedConnection(Connection):
             case State.CLOSING if self._lingering is not None:
                 self._lingering.look(now)
                 self.deadline = self._lingering.deadline
-
-    def _body_expired(self, now: float) -> None:
-        received = self._body.received if self._body is not None else 0
-        if received - self._progress_mark < PROGRESS_BYTES:
-            self._reject(refusals.TOO_SLOW, self._request)
-            return
-        self._progress_mark = received
-        self.deadline = now + self._shared.limits.client_timeout_s
 
     def drain(self) -> None:
         """The server ends: close now if no request is in progress."""

@@ -26,6 +26,9 @@ INCOMPLETE = malformed("it ended before it was whole")
 UNKNOWN_METHOD = _bad(501, "method_not_implemented", "the request's method is not one of HTTP's")
 HEAD_TOO_LARGE = _bad(431, "headers_too_large", "the request's head is over 64 KiB or 256 fields")
 TOO_SLOW = _bad(408, "request_timeout", "the request did not come whole in time")
+IN_THE_WAY = _bad(
+    408, "request_timeout", "the request's body came slower than 64 KiB/s while others waited for its memory"
+)
 FORBIDDEN = _bad(403, "source_not_allowed", "requests from this address are not allowed", "permission_error")
 TOO_MANY = _bad(
     503, "too_many_connections", "the router carries as many connections as it may", "overloaded_error"

@@ -14,6 +14,7 @@ from mentatd.http.connection import Connection
 from mentatd.http.handler import Flow, Handler
 from mentatd.http.limits import SPARE_DESCRIPTORS, Limits
 from mentatd.http.listener import BACKLOG, EVERY_ADDRESS, listen
+from mentatd.http.memory import BodyMemory
 from mentatd.http.reading import ServedConnection
 from mentatd.http.request import Body, Request
 from mentatd.http.shared import Shared
@@ -36,7 +37,8 @@ class Server:
     ) -> None:
         """`allowed` tells whether the client at an address may use the server; others get 403 on every path."""
         self._limits = limits or Limits()
-        self._shared = Shared(handler, self._limits, allowed, _descriptors_for_clients())
+        memory = BodyMemory(self._limits.body_memory, self._limits.pace_window_s)
+        self._shared = Shared(handler, self._limits, allowed, _descriptors_for_clients(), memory)
         times = (self._limits.client_timeout_s, self._limits.keep_alive_s, self._limits.linger_s)
         self._sweep = Sweep(self._shared.connections, min(_LARGEST_TICK_S, min(times) / 4))
         self._servers: list[asyncio.Server] = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mentatd.http.handler import Handler
 from mentatd.http.limits import Limits
+from mentatd.http.memory import BodyMemory
 
 if TYPE_CHECKING:
     from mentatd.http.reading import ServedConnection
@@ -25,6 +26,8 @@ class Shared:
     descriptors: float
     """The first descriptor number that no client may have. The system gives the lowest free one, so this many are in
     use when a connection gets it."""
+    memory: BodyMemory
+    """Of the bodies that are being read or forwarded."""
     connections: set[ServedConnection] = field(default_factory=set)
     overflow: int = 0
     """Those of `connections` that are open only to be answered 503."""

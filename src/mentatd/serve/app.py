@@ -96,7 +96,9 @@ class Router:
         self._server = Server(
             RouterHandler(self._proxy, documents, endpoints, self._monitor.traffic.refused),
             limits=Limits(
-                client_timeout_s=settings.client_timeout_s, max_connections=settings.max_connections
+                client_timeout_s=settings.client_timeout_s,
+                max_connections=settings.max_connections,
+                body_memory=settings.body_memory_mib * 1024 * 1024,
             ),
             allowed=self._allowed,
         )

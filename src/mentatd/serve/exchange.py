@@ -166,7 +166,8 @@ class Exchange:
     # -- what the engine's connection reports
 
     def request_sent(self) -> None:
-        """Nothing is kept that would have to be released: the body went to the connection whole."""
+        """Others may use the memory of the body now."""
+        self._connection.body_sent()
 
     def head_received(self, head: ResponseHead, rest: bytes) -> Callable[[bytes], object] | None:
         """Write the head, together with what came of the body where that goes on as it came."""

@@ -74,7 +74,7 @@ class Proxy:
     async def _decode(self, request: Request, connection: Connection, codings: tuple[str, ...]) -> None:
         """Forward a compressed request once a thread has decoded it."""
         try:
-            decoded = await decode(request.body, codings, MAX_BODY)
+            decoded = await decode(request.body, codings, MAX_BODY, connection.reserve)
         except Exception:
             connection.refuse(refusals.internal_error())
             raise

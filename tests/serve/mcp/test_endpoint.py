@@ -243,6 +243,7 @@ async def test_a_body_is_let_go_while_its_call_runs() -> None:
 
     class Silent:
         flow: Any = None
+        reserve: Any = None
 
     answering = Answering()
     request = Request("POST", b"/mcp", body=PING.encode())

@@ -39,10 +39,10 @@ class McpEndpoint:
         if not origin_allowed(request.get(b"origin"), request.get(b"host")):
             connection.refuse(refusals.origin_not_allowed())
             return
-        self._answering.later(connection, self._answer(request), "mcp")
+        self._answering.later(connection, self._answer(request, connection), "mcp")
 
-    async def _answer(self, request: Request) -> Reply | Refusal:
-        plain = await plain_body(request, BODY_LIMIT)
+    async def _answer(self, request: Request, connection: Connection) -> Reply | Refusal:
+        plain = await plain_body(request, BODY_LIMIT, connection.reserve)
         if isinstance(plain, Refusal):
             return plain
         body = jsonrpc.read_body(plain)

@@ -70,14 +70,14 @@ class TokensEndpoint:
 
     def handle_responses(self, request: Request, connection: Connection) -> None:
         """Answer OpenAI's route."""
-        self._answering.later(connection, self._count(request, _responses), "input_tokens")
+        self._answering.later(connection, self._count(request, connection, _responses), "input_tokens")
 
     def handle_anthropic(self, request: Request, connection: Connection) -> None:
         """Answer Anthropic's route: the engine's own answer, or ours where it has none."""
-        self._answering.later(connection, self._count(request, _anthropic), "count_tokens")
+        self._answering.later(connection, self._count(request, connection, _anthropic), "count_tokens")
 
-    async def _count(self, request: Request, answer: _Answerer) -> Reply | Refusal:
-        plain = await plain_body(request, BODY_LIMIT)
+    async def _count(self, request: Request, connection: Connection, answer: _Answerer) -> Reply | Refusal:
+        plain = await plain_body(request, BODY_LIMIT, connection.reserve)
         if isinstance(plain, Refusal):
             return plain
         body = bytes(plain).removeprefix(codecs.BOM_UTF8)
