@@ -22,9 +22,9 @@ class Mixed(Cluster):
         self.folder = folder
         self.release = release
 
-    def mentatd(self, *peers: Daemon, node_ip: str = "127.0.0.1", **env: str) -> Daemon:
+    def mentatd(self, *peers: Daemon, node_ip: str = "127.0.0.1", control: str = "", **env: str) -> Daemon:
         """The published daemon. It cannot choose its ports; it broadcasts nothing, `lo` having no broadcast."""
-        control, http = free_port(), free_port()
+        control, http = control or str(free_port()), free_port()
         flags = f"--node-ip {node_ip} --port {control} --http-port {http} --head-json {self.folder}/head.json"
         if peers:
             flags += " --peers " + ",".join(peer.control for peer in peers)
