@@ -156,6 +156,7 @@ async def test_an_open_stream_does_not_hold_up_the_end() -> None:
         assert [m["model"] for m in state["stats"]["models"]] == ["tiny", "org/tiny:latest"]
         assert state["status"]["groups"]["g"]["healthy"]
         async with within():
-            await w.router.stop(asyncio.Event())
+            stopping = asyncio.create_task(w.router.stop(asyncio.Event()))
             await reader.read()
-        writer.close()
+            writer.close()
+            await stopping

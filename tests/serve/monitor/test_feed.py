@@ -13,10 +13,12 @@ from tests.serve.monitor.rows import table
 from tests.serve.monitor.test_history import World as HistoryWorld
 from tests.serve.monitor.test_stats import World as StatsWorld
 from tests.serve.monitor.test_stats import enter
-from tests.support.deadlines import until
+from tests.support.deadlines import until, within
 
+from mentatd.errors import Refusal
 from mentatd.http.connection import Connection
 from mentatd.http.request import Request
+from mentatd.http.server import Server
 from mentatd.serve.monitor import feed as module
 from mentatd.serve.monitor.engines import Engines
 from mentatd.serve.monitor.feed import REQUESTS_SHOWN, VIEWERS, Feed
@@ -233,3 +235,38 @@ async def test_a_crash_ends_the_streams_and_the_next_viewer_begins_anew(
         assert "task_crashed" in capsys.readouterr().err
         again = w.open()
         await until(lambda: again.events)
+
+
+class OnlyFeed:
+    """A server's handler that has nothing but the stream."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.handle = feed.handle
+
+    def admit(self, request: Request) -> Refusal | int:
+        return 0
+
+    def refuse(self, refusal: Refusal, request: Request | None) -> tuple[bytes, bytes]:
+        return b"text/plain", refusal.message.encode()
+
+
+async def test_a_socket_that_does_not_read_fills_no_memory_and_catches_up() -> None:
+    async with world() as w:
+        enter(w.stats.inflight, REQUESTS_SHOWN)
+        server = Server(OnlyFeed(w.feed))
+        await server.start(0, ("127.0.0.1",))
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 17)
+        writer.write(b"GET /events.json HTTP/1.1\r\nHost: r\r\n\r\n")
+        # events of 40 kB come each few milliseconds until the buffers of both sides are full
+        await until(lambda: any(viewer.paused_since for viewer in w.feed._viewers))
+        (viewer,) = w.feed._viewers
+        transport = viewer.connection._transport
+        await until(lambda: viewer.behind)
+        assert transport.get_write_buffer_size() < 1 << 20
+        async with within():
+            for _ in range(2):
+                while await reader.readline() != b"event: state\n":
+                    pass
+        writer.close()
+        await until(lambda: len(w.feed) == 0)
+        await server.close()

@@ -141,6 +141,9 @@ class Carrier:
     def deadline_passed(self) -> None:
         raise AssertionError
 
+    def keep_waiting(self, now: float, interval_s: float) -> None:
+        raise AssertionError
+
 
 def enter(inflight: Inflight, number: int) -> list[Row]:
     return [
