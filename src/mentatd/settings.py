@@ -56,12 +56,16 @@ class Settings:
     """The cluster's name."""
     drain_s: float
     """How long a stopping router lets requests in flight go on."""
+    sse_keepalive_s: float
+    """Silence after which a streaming client gets a comment, and between two of them; 0: never."""
     client_timeout_s: float
     """A request head must be whole within it; a body must make progress within each."""
     max_connections: int
     """Clients' connections at one time."""
     body_memory_mib: int
     """Large request bodies that are held at one time, in MiB."""
+    engine_api_key: bytes | None = field(repr=False)
+    """What the router's own questions to engines carry, visible ASCII; None: nothing."""
     warnings: tuple[str, ...] = ()
     """What was ignored in the environment, one sentence each, to be logged once."""
 
@@ -76,6 +80,17 @@ def _connections(text: str) -> int:
 
 def _mebibytes(text: str) -> int:
     return whole(text, lowest=1, highest=1_000_000_000)
+
+
+def _seconds_or_zero(text: str) -> float:
+    return 0.0 if re.fullmatch(r"0+(\.0*)?", text.strip()) else seconds(text)
+
+
+def _bearer(text: str) -> bytes:
+    """A token as a field of a request can carry it."""
+    if not re.fullmatch(r"\s*[!-~]+\s*", text):
+        raise ValueError("not visible ASCII")
+    return key(text)
 
 
 def _source(entry: str) -> str:
@@ -162,6 +177,13 @@ MENTAT_SECRET = Variable("MENTAT_SECRET", "a key", "unset", "key that announceme
 MENTAT_SECRET_FILE = Variable("MENTAT_SECRET_FILE", "a path", "unset", "read the key from this file", str)
 MENTAT_UNIVERSE = Variable("MENTAT_UNIVERSE", "a name", "default", "name of the cluster", str)
 DRAIN_S = Variable("DRAIN_S", _SECONDS, "30", "how long requests in flight go on after SIGTERM", seconds)
+SSE_KEEPALIVE_S = Variable(
+    "SSE_KEEPALIVE_S",
+    "a number of seconds, or 0",
+    "10",
+    "a streaming client gets a comment after each such silence before the answer; 0: never",
+    _seconds_or_zero,
+)
 CLIENT_TIMEOUT_S = Variable(
     "CLIENT_TIMEOUT_S", _SECONDS, "60", "for a request's head, and for each 1 KiB of its body", seconds
 )
@@ -175,6 +197,10 @@ BODY_MEMORY_MIB = Variable(
     "MiB for bodies over 1 MiB; clients wait for it",
     _mebibytes,
 )
+ENGINE_API_KEY = Variable(
+    "ENGINE_API_KEY", "a key of visible ASCII", "unset", "key for the router's own questions to engines", _bearer
+)
+ENGINE_API_KEY_FILE = Variable("ENGINE_API_KEY_FILE", "a path", "unset", "read that key from this file", str)
 
 VARIABLES: tuple[Variable[Any], ...] = (
     SERVE_PORT,
@@ -194,9 +220,12 @@ VARIABLES: tuple[Variable[Any], ...] = (
     MENTAT_SECRET_FILE,
     MENTAT_UNIVERSE,
     DRAIN_S,
+    SSE_KEEPALIVE_S,
     CLIENT_TIMEOUT_S,
     MAX_CONNECTIONS,
     BODY_MEMORY_MIB,
+    ENGINE_API_KEY,
+    ENGINE_API_KEY_FILE,
 )
 
 
@@ -222,9 +251,11 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         secret=read.secret(MENTAT_SECRET, MENTAT_SECRET_FILE),
         universe=read.one(MENTAT_UNIVERSE),
         drain_s=read.one(DRAIN_S),
+        sse_keepalive_s=read.one(SSE_KEEPALIVE_S),
         client_timeout_s=read.one(CLIENT_TIMEOUT_S),
         max_connections=read.one(MAX_CONNECTIONS),
         body_memory_mib=read.one(BODY_MEMORY_MIB),
+        engine_api_key=read.secret(ENGINE_API_KEY, ENGINE_API_KEY_FILE),
     )
     return replace(settings, warnings=tuple(read.warnings))
 

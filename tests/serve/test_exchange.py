@@ -2,200 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator
 
 import pytest
+from tests.serve.stage import CHUNKED, COUNTED, FIRST, OPEN, SECOND, Stage, staged
 from tests.support.deadlines import until
 
-from mentatd.cluster.targets import parse_target
-from mentatd.errors import ConnectFailed, Refusal, UpstreamBroken
-from mentatd.http.connection import Connection
-from mentatd.http.pool import Pool
-from mentatd.http.response import ResponseHead, read_head
-from mentatd.http.upstream import Origin
-from mentatd.serve.exchange import CONNECT_TIMEOUT_S, Exchange, Means
-from mentatd.serve.forwarding import Parcel
-from mentatd.serve.inflight import Inflight, Row
-from mentatd.tasks import Tasks
-
-FIRST, SECOND = "http://10.0.0.2:8000/v1", "http://10.0.0.3:8000/v1"
-CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
-COUNTED = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
-OPEN = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-
-
-class Client:
-    """The client's connection: what the exchange did to it."""
-
-    def __init__(self) -> None:
-        self.flow: Any = None
-        self.http10 = False
-        self.must_close = False
-        self.began = False
-        self.written = b""
-        self.did: list[str] = []
-        self.refusal: Refusal | None = None
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def refuse(self, refusal: Refusal) -> None:
-        self.did.append("refuse")
-        self.refusal = refusal
-
-    def end(self, *, keep: bool) -> None:
-        self.did.append("keep" if keep else "close")
-
-    def cut(self, *, reset: bool = False) -> None:
-        self.did.append("reset" if reset else "cut")
-
-
-class Engine:
-    """The engine's connection."""
-
-    def __init__(self) -> None:
-        self.did: list[str] = []
-        self.sent = b""
-        self.sink: Any = None
-        self.payload_bytes = 0
-        self.tail = b""
-        self.at_boundary = True
-        self.forward: Callable[[bytes], object] | None = None
-        self.fails = False
-
-    def send(self, sink: Any, pieces: Sequence[bytes | memoryview]) -> None:
-        self.sink = sink
-        self.sent += b"".join(pieces)
-        if self.fails:
-            sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000: closed before the request was sent"))
-
-    def pause(self) -> None:
-        self.did.append("pause")
-
-    def resume(self) -> None:
-        self.did.append("resume")
-
-    def abandon(self) -> None:
-        self.did.append("abandon")
-
-    # what the engine does
-
-    def head(self, raw: bytes, rest: bytes = b"", payload: bytes = b"") -> None:
-        head: ResponseHead = read_head(raw + b"\r\n")
-        self.count(payload)
-        self.forward = self.sink.head_received(head, rest)
-        if self.forward is None and payload:
-            self.sink.body_received(payload)
-
-    def body(self, data: bytes, payload: bytes | None = None) -> None:
-        self.count(data if payload is None else payload)
-        if self.forward is not None:
-            self.forward(data)
-        else:
-            self.sink.body_received(data)
-
-    def count(self, payload: bytes) -> None:
-        self.payload_bytes += len(payload)
-        self.tail = (self.tail + payload)[-4:]
-
-
-class Connects:
-    """A pool whose connects are decided by the test."""
-
-    def __init__(self) -> None:
-        self.idle: dict[str, Engine] = {}
-        self.asked: list[str] = []
-        self.pending: dict[str, asyncio.Future[Engine]] = {}
-
-    def take(self, origin: Origin) -> Engine | None:
-        return self.idle.pop(origin.host, None)
-
-    async def connect(self, origin: Origin, *, timeout: float) -> Engine:
-        assert timeout == CONNECT_TIMEOUT_S
-        self.asked.append(origin.host)
-        future: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
-        self.pending[origin.host] = future
-        return await future
-
-    async def settle(self, host: str, result: Engine | Exception) -> None:
-        await until(lambda: host in self.pending)
-        if isinstance(result, Engine):
-            self.pending[host].set_result(result)
-        else:
-            self.pending[host].set_exception(result)
-
-
-class Stage:
-    """One exchange and everything around it."""
-
-    def __init__(self) -> None:
-        self.client = Client()
-        self.engine = Engine()
-        self.pool = Connects()
-        self.inflight = Inflight(100.0)
-        self.tasks = Tasks("test")
-        self.suspects: list[tuple[str, str]] = []
-        self.ends: list[tuple[int, str | None]] = []
-        self.rows: list[Row] = []
-        self.inflight.on_finished(self._finished)
-        self.exchange: Exchange
-        self.row: Row
-
-    def _finished(self, row: Row, status: int, failure: str | None) -> None:
-        self.ends.append((status, failure))
-        self.rows.append(row)
-
-    def start(self, *, connected: bool = True, body: bytes | memoryview = b'{"model":"m"}') -> None:
-        if connected:
-            self.pool.idle["10.0.0.2"] = self.engine
-        now = asyncio.get_running_loop().time
-        suspect = lambda group, url: self.suspects.append((group, url))  # noqa: E731
-        means = Means(cast(Pool, self.pool), self.inflight, self.tasks, suspect, now)
-        parcel = Parcel(b"/v1/x", b"\r\nA: 1", body)
-        targets = tuple(parse_target(base) for base in (FIRST, SECOND))
-        self.exchange = Exchange(means, cast(Connection, self.client), parcel, targets)
-        self.row = self.inflight.enter(
-            self.exchange,
-            model="m",
-            group="glm",
-            address=FIRST,
-            client="10.0.0.9",
-            path="/v1/x",
-            prompt_bytes=13,
-            stream=True,
-            now=now(),
-        )
-        self.exchange.start(self.row)
-
-    def failure(self) -> None:
-        self.engine.sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000: closed"))
-
-    @property
-    def refused(self) -> tuple[int, str]:
-        assert self.client.did == ["refuse"]
-        assert self.client.refusal is not None
-        return self.client.refusal.status, self.client.refusal.message
+from mentatd.errors import ConnectFailed
 
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    stage = Stage()
-    yield stage
-    # whatever happened, nothing is held any more, and the end was told once
-    assert len(stage.inflight) == 0
-    assert stage.inflight.count("glm") == 0
-    assert len(stage.ends) == 1
-    did = list(stage.client.did), list(stage.engine.did), stage.client.written
-    for event in (stage.exchange.client_lost, stage.exchange.deadline_passed, stage.exchange.message_ended):
-        event()
-    stage.exchange.exchange_failed(UpstreamBroken("late"))
-    assert did == (stage.client.did, stage.engine.did, stage.client.written)
-    assert len(stage.ends) == 1
-    stage.inflight.close()
-    await stage.tasks.close()
+    async with staged() as stage:
+        yield stage
 
 
 # -- the usual way
@@ -215,6 +35,14 @@ async def test_sends_over_an_idle_connection_at_once(stage: Stage) -> None:
     assert stage.client.did == ["keep"]
     assert stage.ends == [(200, None)]
     assert stage.row.out_bytes == 5
+
+
+async def test_the_bodys_memory_is_given_back_once_the_engine_has_it(stage: Stage) -> None:
+    stage.start()
+    assert stage.client.bodies_sent == 0
+    stage.exchange.request_sent()
+    assert stage.client.bodies_sent == 1
+    stage.exchange.client_lost()
 
 
 async def test_passes_chunks_on_as_they_came(stage: Stage) -> None:

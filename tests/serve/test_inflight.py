@@ -22,6 +22,8 @@ class Carrier:
         self.inflight.leave(self.row, 504, "late")
         self.late.set()
 
+    def keep_waiting(self, now: float, interval_s: float) -> None: ...
+
 
 @dataclass
 class Meter:

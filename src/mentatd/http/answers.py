@@ -18,7 +18,8 @@ def _status_line(status: int) -> bytes:
 
 
 @functools.lru_cache(maxsize=1)
-def _date(second: int) -> bytes:
+def date_line(second: int) -> bytes:
+    """The Date line for a Unix time (RFC 9110 section 6.6.1)."""
     return b"Date: %b\r\n" % formatdate(second, usegmt=True).encode()
 
 
@@ -36,7 +37,7 @@ def render_head(
     204 and 304 say nothing of a body (RFC 9110 sections 8.6 and 15.4.5). `second` is Unix time for Date, which a
     server with a clock must send (RFC 9110 section 6.6.1); `connection` is the value of Connection, if it needs one.
     """
-    lines = [_status_line(status), _date(second)]
+    lines = [_status_line(status), date_line(second)]
     if status not in (204, 304):
         lines.append(b"Content-Type: %b\r\nContent-Length: %d\r\n" % (content_type, length))
     lines += [b"%b: %b\r\n" % field for field in fields]

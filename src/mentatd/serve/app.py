@@ -18,8 +18,10 @@ from mentatd.http.server import Limits, Server
 from mentatd.log import log
 from mentatd.serve.answering import Answering
 from mentatd.serve.cluster import Cluster
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.handler import Endpoint, RouterHandler
 from mentatd.serve.inflight import Inflight
+from mentatd.serve.keepalive import Keepalives
 from mentatd.serve.listen import Listener
 from mentatd.serve.mcp.catalogue import Catalogue
 from mentatd.serve.mcp.endpoint import BODY_LIMIT as MCP_BODY_LIMIT
@@ -74,8 +76,10 @@ class Router:
             universe=settings.universe,
         )
         pace = Pace(settings.probe_interval_s, settings.probe_timeout_s, settings.probe_promote_s)
-        self._prober = Prober(self._cluster, client, pace)
+        self._key = EngineKey(settings.engine_api_key)
+        self._prober = Prober(self._cluster, client, pace, key=self._key)
         self._inflight = Inflight(settings.serving_timeout_s)
+        self._keepalives = Keepalives(self._inflight, settings.sse_keepalive_s)
         self._proxy = Proxy(self._cluster, self._pool, self._inflight)
         self._answering = Answering()
         documents = Documents(self._cluster, self._watches.daemons)
@@ -86,6 +90,7 @@ class Router:
             self._cluster,
             self._inflight,
             client,
+            self._key,
             self._answering,
             documents,
             daemons=self._watches.daemons,
@@ -106,7 +111,12 @@ class Router:
     def _endpoints(self, client: Client, merge: Merge) -> dict[str, Endpoint]:
         """What the router answers by asking engines itself."""
         counting = tokens.TokensEndpoint(
-            self._cluster, client, self._inflight, self._answering, timeout_s=self._settings.mcp_timeout_s
+            self._cluster,
+            client,
+            self._inflight,
+            self._answering,
+            self._key,
+            timeout_s=self._settings.mcp_timeout_s,
         )
         post = ("POST", "OPTIONS")
         mcp = McpEndpoint(merge, self._answering)
@@ -131,6 +141,7 @@ class Router:
         self._watches.start()
         self._prober.start()
         self._monitor.start()
+        self._keepalives.start()
         self._tasks.start(self._networks.run(self._networks_changed), "networks")
         log("serve_up", version=__version__, port=self.port)
 
@@ -152,6 +163,8 @@ class Router:
         await self._catalogue.close()
         await self._mcp_servers.close()
         await self._proxy.close()
+        self._keepalives.close()
+        self._inflight.close()
         await self._tasks.close()
         self._listener.close()
         await self._watches.close()

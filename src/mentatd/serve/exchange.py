@@ -15,6 +15,7 @@ method, which acts on one side and moves the state:
     deadline          cancel, 504           abandon, 504          abandon, cut
     client lost       cancel, 499           abandon, 499          abandon, 499
     client paused     (kept until it is connected)  pause or resume reading from the engine
+    still silent      comment               comment
 
 Whatever ends it goes through `_leave`, once: the row is closed, the references are dropped, and every later
 event finds the state `ended` and does nothing.
@@ -27,6 +28,10 @@ client whose answer is chunked (it ends with the connection), and for an answer 
 connection (chunked for a 1.1 client). A truncated answer stays visible as one: the connection is cut
 without the last chunk, or short of its Content-Length. Only a chunked event stream that stands between two
 events and two chunks gets an error event first.
+
+A client that asked for a stream and waits for long gets the head of one, and a comment again and again
+(`keep_waiting`). The status is then said: an engine's stream of events goes on behind the comments, and any other
+answer, or a failure, becomes the error event of a stream that is cut.
 """
 
 from __future__ import annotations
@@ -43,8 +48,16 @@ from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
 from mentatd.log import log
 from mentatd.serve import refusals
+from mentatd.serve.eventstream import (
+    awaits_events,
+    chunk,
+    error_event,
+    is_event_stream,
+    stands_between_events,
+)
 from mentatd.serve.forwarding import Parcel, response_head
 from mentatd.serve.inflight import Inflight, Row
+from mentatd.serve.opening import Opening
 from mentatd.tasks import Tasks
 from mentatd.wire.openai import render_refusal
 
@@ -56,8 +69,6 @@ CLIENT_LEFT = 499
 """The status that a row ends with when its client left first."""
 
 _CONNECTING, _WAITING, _STREAMING, _ENDED = range(4)
-
-_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,7 @@ class Exchange:
         "_head",
         "_keep",
         "_means",
+        "_opening",
         "_parcel",
         "_paused",
         "_rechunk",
@@ -108,6 +120,7 @@ class Exchange:
         self._keep = True
         self._rechunk = False
         self._until_close = False
+        self._opening: Opening | None = None
         self._row: Row
 
     def start(self, row: Row) -> None:
@@ -174,6 +187,8 @@ class Exchange:
         connection = self._connection
         self._state = _STREAMING
         self._head = head
+        if self._opening is not None:
+            return self._go_on(self._opening, head, rest)
         self._until_close = until_close = head.length is None and connection.http10
         self._rechunk = head.length is None and not head.chunked and not connection.http10
         self._keep = not until_close and not connection.must_close
@@ -201,15 +216,35 @@ class Exchange:
         self._body_began()
         self._connection.write(data)
 
+    def _go_on(self, opening: Opening, head: ResponseHead, rest: bytes) -> Callable[[bytes], object] | None:
+        """Pass on an answer whose client has a head already, if it can stand behind that one."""
+        if not opening.takes(head):
+            return None
+        self._keep = opening.keep
+        self._until_close = opening.until_close
+        self._rechunk = not (head.chunked or opening.until_close)
+        if self._rechunk or self._until_close:
+            return None
+        self._connection.write(rest)
+        return self._connection.write if self._body_began() else self._pass_on
+
     def body_received(self, payload: bytes) -> None:
         """Frame a piece of the body anew."""
-        if payload:
+        opening = self._opening
+        if opening is not None and opening.reading:
+            if not opening.read(payload):
+                self._let_go()
+                self._tell_error(opening)
+        elif payload:
             self._body_began()
-            self._connection.write(_chunk(payload) if self._rechunk else payload)
+            self._connection.write(chunk(payload) if self._rechunk else payload)
 
     def message_ended(self) -> None:
         """The answer is complete."""
         if self._state != _STREAMING or self._head is None:
+            return
+        if self._opening is not None and self._opening.reading:
+            self._tell_error(self._opening)
             return
         if self._rechunk:
             self._connection.write(b"0\r\n\r\n")
@@ -222,6 +257,16 @@ class Exchange:
             self._fail(refusals.engine_failed(self._row.group, self._row.address, str(error)))
 
     # -- what the client's connection and the clock report
+
+    def keep_waiting(self, now: float, interval_s: float) -> None:
+        """Send a client that waits for a stream a comment each `interval_s`, behind a head of ours."""
+        if self._head is not None or self._state == _ENDED or self._paused:
+            return
+        if self._opening is None:
+            if not awaits_events(self._row.path):
+                return
+            self._opening = Opening(self._connection)
+        self._opening.comment(now, interval_s)
 
     def client_paused(self) -> None:
         """The client does not read: read no more from the engine."""
@@ -258,7 +303,7 @@ class Exchange:
 
     def _fail(self, refusal: Refusal) -> None:
         """Answer with the refusal while nothing has been answered, or else cut the answer visibly."""
-        head, row = self._head, self._row
+        row = self._row
         log(
             "request_failed",
             request=row.id,
@@ -268,26 +313,41 @@ class Exchange:
             code=refusal.code,
             error=refusal.message,
         )
-        if head is None:
+        if self._head is None and self._opening is None:
             self._leave(refusal.status, refusal.message)
             self._connection.refuse(refusal)
-            return
-        if self._between_events(head):
-            self._connection.write(_chunk(b"data: " + render_refusal(refusal) + b"\n\n"))
-        self._leave(head.status, refusal.message)
-        # an answer that only the end of the connection delimits would look whole
-        self._connection.cut(reset=self._until_close)
+        else:
+            self._cut(render_refusal(refusal), refusal.message)
 
-    def _between_events(self, head: ResponseHead) -> bool:
+    def _tell_error(self, opening: Opening) -> None:
+        """The engine's answer has come, and is an error to a client that has the head of a stream."""
+        document, message = opening.engine_error()
+        if document is None:
+            self._fail(refusals.engine_failed(self._row.group, self._row.address, message))
+        else:
+            self._cut(document, message)
+
+    def _cut(self, document: bytes, failure: str) -> None:
+        """End an answer that has begun short of its end, with an error event where one can stand."""
+        head, opening = self._head, self._opening
+        event = error_event(self._row.path, document)
+        if opening is not None and (head is None or opening.reading):
+            opening.write(event)
+        elif self._between_events():
+            self._connection.write(chunk(event))
+        status = head.status if opening is None and head is not None else 200
+        # an answer that only the end of the connection delimits would look whole
+        reset = self._until_close or (opening is not None and opening.until_close)
+        self._leave(status, failure)
+        self._connection.cut(reset=reset)
+
+    def _between_events(self) -> bool:
         """Whether the client has a chunked event stream that stands between two events and two chunks."""
-        upstream = self._upstream
-        chunked = self._rechunk or (head.chunked and not self._connection.http10)
-        if not chunked or upstream is None or not (self._rechunk or upstream.at_boundary):
+        head, upstream = self._head, self._upstream
+        if head is None or upstream is None:
             return False
-        media_type = (head.get(b"content-type") or b"").lower()
-        if not media_type.startswith(b"text/event-stream") or head.get(b"content-encoding") is not None:
-            return False
-        return not upstream.payload_bytes or upstream.tail.endswith(_EVENT_ENDS)
+        chunked = self._rechunk or (head.chunked and not self._connection.http10 and upstream.at_boundary)
+        return chunked and is_event_stream(head) and stands_between_events(upstream.tail)
 
     def _leave(self, status: int, failure: str | None) -> None:
         self._state = _ENDED
@@ -300,7 +360,3 @@ class Exchange:
 
 def _origin(target: Target) -> Origin:
     return Origin(target.host, target.port, target.tls)
-
-
-def _chunk(payload: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(payload), payload)

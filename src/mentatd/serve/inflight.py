@@ -31,6 +31,9 @@ class Carrier(Protocol):
     def deadline_passed(self) -> None:
         """End the request now, and its row with it."""
 
+    def keep_waiting(self, now: float, interval_s: float) -> None:
+        """Nothing of the answer's body has come for `interval_s` seconds or more; called again and again."""
+
 
 @dataclass(slots=True, eq=False)
 class Row:
@@ -96,6 +99,11 @@ class Inflight:
     def rows(self) -> Iterator[Row]:
         """Oldest first, as they are now."""
         return iter(tuple(self._rows))
+
+    def silent_streams(self, since: float) -> list[Carrier]:
+        """Who carries the streams that were routed before `since`, loop time, and have brought nothing yet."""
+        old = takewhile(lambda entry: entry[0].started <= since, self._rows.items())
+        return [carrier for row, carrier in old if row.stream and row.first_byte is None]
 
     def on_finished(self, observer: Observer) -> None:
         """Call `observer` at each end, however it comes."""
