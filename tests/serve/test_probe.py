@@ -347,6 +347,14 @@ async def test_a_suspicion_is_looked_into_at_once_and_a_hundred_cost_little(worl
         assert served.asked == 2
 
 
+async def test_an_interval_below_the_spacing_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPACING_S", LONG)
+    world.probe(interval=0.02)
+    async with engine("glm-5") as served:
+        world.report(served.port)
+        await until(lambda: served.asked >= 3)
+
+
 async def test_each_change_between_good_and_bad_is_said_once(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

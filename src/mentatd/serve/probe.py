@@ -20,6 +20,7 @@ from mentatd.errors import UpstreamError
 from mentatd.http.client import Client
 from mentatd.log import log
 from mentatd.serve.cluster import Cluster
+from mentatd.serve.enginekey import EngineKey
 from mentatd.tasks import Tasks
 from mentatd.wire.openai import ModelEntry, read_models
 
@@ -28,7 +29,8 @@ ANSWER_LIMIT = 16 << 20
 LARGE = 256 << 10
 """Bytes from which a model list is read in a thread, so that requests go on meanwhile."""
 SPACING_S = 0.5
-"""The least time between the starts of two rounds of one group, however often it is woken."""
+"""The least time between the starts of two rounds of one group, however often it is woken; a shorter
+PROBE_INTERVAL_S is kept, for a result is valid only a few intervals long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,11 @@ class Prober:
         client: Client,
         pace: Pace,
         *,
+        key: EngineKey,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
+        self._key = key
         self._client = client
         self._pace = pace
         self._clock = clock
@@ -83,7 +87,7 @@ class Prober:
         for name, group in wanted.items():
             prober = self._groups.get(name)
             if prober is None:
-                ask = _Asker(self._client, name, self._pace.timeout, self._clock)
+                ask = _Asker(self._client, self._key, self._pace.timeout, self._clock)
                 prober = self._groups[name] = _GroupProber(
                     group, ask, self._cluster.put_probe, self._pace, self._clock
                 )
@@ -110,38 +114,43 @@ class Prober:
 class _Asker:
     """Asks one candidate of a group."""
 
-    def __init__(self, client: Client, group: str, timeout: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, client: Client, key: EngineKey, timeout: float, clock: Callable[[], float]
+    ) -> None:
         self._client = client
-        self._group = group
+        self._key = key
         self._timeout = timeout
         self._clock = clock
 
-    async def ask(self, url: str) -> tuple[Attempt, tuple[ModelEntry, ...]]:
+    async def ask(self, group: Group, url: str) -> tuple[Attempt, tuple[ModelEntry, ...]]:
         """The attempt and, where it went well, the models, of which there is at least one."""
         began = self._clock()
         models: tuple[ModelEntry, ...] = ()
         error: str | None = None
         try:
-            models = await self._models(url)
+            models = await self._models(group, url)
         except (UpstreamError, ValueError) as failure:
             error = _without(url, str(failure))[:ERROR_LIMIT]
         now = self._clock()
         return Attempt(url=url, error=error, seconds=now - began, at=now), models
 
-    async def _models(self, url: str) -> tuple[ModelEntry, ...]:
+    async def _models(self, group: Group, url: str) -> tuple[ModelEntry, ...]:
         """Raises UpstreamError, or ValueError for an answer that is no list of models."""
         answer = await self._client.ask(
             "GET",
             f"{url.rstrip('/')}/models",
             deadline=self._timeout,
             limit=ANSWER_LIMIT,
+            fields=self._key.fields(group.name, url, group.trusted_candidates),
             retry_reused=True,
         )
+        if answer.status in (401, 403):
+            raise ValueError(f"HTTP {answer.status}: {self._key.hint(url, group.trusted_candidates)}")
         if answer.status != 200:
             raise ValueError(f"HTTP {answer.status}")
         if len(answer.body) < LARGE:
-            return read_models(answer.body, self._group)
-        return await asyncio.to_thread(read_models, answer.body, self._group)
+            return read_models(answer.body, group.name)
+        return await asyncio.to_thread(read_models, answer.body, group.name)
 
 
 def _without(url: str, text: str) -> str:
@@ -188,7 +197,8 @@ class _GroupProber:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._began + SPACING_S - self._clock())
+            spacing = min(SPACING_S, self._pace.interval)
+            await asyncio.sleep(self._began + spacing - self._clock())
             self._woken.clear()
             self._began = self._clock()
             await self._round(self.group.candidates)
@@ -231,12 +241,13 @@ class _GroupProber:
     ) -> tuple[tuple[Attempt, ...], tuple[ModelEntry, ...]]:
         """Every attempt in order, up to the first that went well, and its models."""
         attempts: list[Attempt] = []
-        for attempt, models in await asyncio.gather(*map(self._asker.ask, together)):
+        group = self.group
+        for attempt, models in await asyncio.gather(*(self._asker.ask(group, url) for url in together)):
             attempts.append(attempt)
             if models:
                 return tuple(attempts), models
         for url in each:
-            attempt, models = await self._asker.ask(url)
+            attempt, models = await self._asker.ask(group, url)
             attempts.append(attempt)
             if models:
                 return tuple(attempts), models
