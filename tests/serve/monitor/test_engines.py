@@ -178,11 +178,13 @@ async def test_an_engine_without_figures_says_why(answer: bytes, error: str) -> 
         assert error in reading.error
 
 
-async def test_a_page_of_something_else_has_no_figures_and_no_fault() -> None:
+async def test_a_page_of_something_else_has_no_figures() -> None:
     async with world(Counting((page(b"<html>\xff"),))) as w:
         async with within():
             await w.engines.looked()
-        assert w.engines.reading("g0") == module.Reading(w.clock(), {}, None)
+        reading = w.engines.reading("g0")
+        assert reading.models == {}
+        assert str(reading.error).endswith("/metrics: no figures of an engine that is known here")
 
 
 async def test_a_large_page_leaves_the_loop_to_others() -> None:

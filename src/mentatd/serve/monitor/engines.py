@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from mentatd.cluster.routes import Route, verdict
 from mentatd.errors import UpstreamError
 from mentatd.http.client import Client
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.status import Published
 from mentatd.tasks import Tasks
 from mentatd.wire.enginemetrics import Figures, MetricsReader, assign
@@ -61,6 +62,7 @@ class Engines:
         self,
         cluster: Published,
         client: Client,
+        key: EngineKey,
         *,
         every_s: float = EVERY_S,
         timeout_s: float = TIMEOUT_S,
@@ -68,6 +70,7 @@ class Engines:
     ) -> None:
         self._cluster = cluster
         self._client = client
+        self._key = key
         self._every_s = every_s
         self._timeout_s = timeout_s
         self._clock = clock
@@ -146,11 +149,13 @@ class Engines:
         return started
 
     async def _read(self, route: Route, listed: Sequence[ModelEntry]) -> None:
-        group, url = route.group, metrics_url(route.targets[0].url)
+        group, base = route.group, route.targets[0].url
+        url = metrics_url(base)
         try:
             async with asyncio.timeout(self._timeout_s):
-                page = await self._read_page(url)
-            self._readings[group] = Reading(self._clock(), assign(page, listed))
+                page = await self._read_page(url, self._key.fields(group, base, route.trusted))
+            unknown = None if page else f"{url}: no figures of an engine that is known here"
+            self._readings[group] = Reading(self._clock(), assign(page, listed), unknown)
         except TimeoutError:
             self._failed(group, f"{url}: not whole within {self._timeout_s:g} s")
         except (UpstreamError, ValueError) as error:
@@ -161,10 +166,10 @@ class Engines:
     def _failed(self, group: str, error: str) -> None:
         self._readings[group] = replace(self._readings.get(group, UNREAD), error=error)
 
-    async def _read_page(self, url: str) -> dict[str, Figures]:
+    async def _read_page(self, url: str, fields: Mapping[str, str]) -> dict[str, Figures]:
         """Raises UpstreamError, and ValueError for an answer that is no page of metrics."""
         reader, size = MetricsReader(), 0
-        async with self._client.stream("GET", url, deadline=self._timeout_s) as answer:
+        async with self._client.stream("GET", url, fields=fields, deadline=self._timeout_s) as answer:
             if answer.status != 200:
                 raise ValueError(f"{url}: HTTP {answer.status}")
             async for piece in answer.pieces():
