@@ -144,7 +144,18 @@ def test_a_secret(environ: dict[str, str], secret: bytes | None) -> None:
 def test_a_secret_of_white_space_is_none_and_said() -> None:
     read = Reader({"KEY": " \n"})
     assert read.secret(KEY, KEY_FILE) is None
-    assert read.warnings == ["KEY: ' \\n' is not a key; no key is set"]
+    assert read.warnings == ["KEY: its value is not a key; no key is set"]
+
+
+def test_a_value_that_is_no_key_is_not_shown(tmp_path: Path) -> None:
+    digits = Variable("KEY", "a key of digits", "unset", "", lambda text: str(int(text)).encode())
+    read = Reader({"KEY": "hush"})
+    assert read.secret(digits, KEY_FILE) is None
+    assert read.warnings == ["KEY: its value is not a key of digits; no key is set"]
+    file = tmp_path / "key"
+    file.write_text("hush")
+    with pytest.raises(SettingsError, match=r"KEY_FILE=.*/key: what the file holds is not a key of digits"):
+        Reader({"KEY_FILE": str(file)}).secret(digits, KEY_FILE)
 
 
 @pytest.mark.parametrize("content", [b"file key", b"\r\n file key \n"])

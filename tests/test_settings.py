@@ -38,6 +38,7 @@ DEFAULTS = Settings(
     client_timeout_s=60.0,
     max_connections=4096,
     body_memory_mib=1024,
+    engine_api_key=None,
 )
 
 
@@ -77,6 +78,7 @@ def test_an_empty_variable_takes_its_default() -> None:
         ("SSE_KEEPALIVE_S", "0.0", "sse_keepalive_s", 0.0),
         ("CLIENT_TIMEOUT_S", "7", "client_timeout_s", 7.0),
         ("MAX_CONNECTIONS", "7", "max_connections", 7),
+        ("ENGINE_API_KEY", " sk-1\n", "engine_api_key", b"sk-1"),
         ("BODY_MEMORY_MIB", "256", "body_memory_mib", 256),
     ],
 )
@@ -194,12 +196,31 @@ def test_the_secrets_file_wins_or_stops_the_process(tmp_path: Path) -> None:
         read_settings(environ)
 
 
-def test_the_secret_is_not_shown() -> None:
-    assert "hush" not in repr(read_settings({"MENTAT_SECRET": "hush"}))
+def test_a_secret_is_not_shown() -> None:
+    settings = read_settings({"MENTAT_SECRET": "hush", "ENGINE_API_KEY": "hush"})
+    assert "hush" not in repr(settings)
+    assert "hush" not in str(read_settings({"ENGINE_API_KEY": "hush hush"}).warnings)
+
+
+@pytest.mark.parametrize("text", ["two words", "schlüssel", "a\r\nb", "\x7f"])
+def test_an_engines_key_is_one_that_a_request_can_carry(text: str, tmp_path: Path) -> None:
+    settings = read_settings({"ENGINE_API_KEY": text})
+    assert settings.engine_api_key is None
+    assert settings.warnings == ("ENGINE_API_KEY: its value is not a key in visible ASCII; no key is set",)
+    file = tmp_path / "key"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=r"ENGINE_API_KEY_FILE=.*visible ASCII"):
+        read_settings({"ENGINE_API_KEY_FILE": str(file)})
+
+
+def test_an_engines_key_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-1\n")
+    assert read_settings({"ENGINE_API_KEY_FILE": str(file), "ENGINE_API_KEY": "x"}).engine_api_key == b"sk-1"
 
 
 @given(
-    st.dictionaries(st.sampled_from([v.name for v in VARIABLES if v.name != "MENTAT_SECRET_FILE"]), st.text())
+    st.dictionaries(st.sampled_from([v.name for v in VARIABLES if not v.name.endswith("_FILE")]), st.text())
 )
 def test_no_value_stops_the_process(environ: dict[str, str]) -> None:
     read_settings({name: text.encode("utf-8", "replace").decode() for name, text in environ.items()})

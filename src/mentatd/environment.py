@@ -75,16 +75,25 @@ class Reader:
     def secret(self, variable: Variable[bytes], file: Variable[str]) -> bytes | None:
         """What `file` names holds, or else the variable; white space at both ends does not count.
 
-        Raises SettingsError for a file that cannot be read or holds nothing.
+        Raises SettingsError for a file that cannot be read, or holds nothing or no such value.
         """
         path = self._environ.get(file.name, "")
-        if path:
-            return _read_secret(file.name, path)
         text = self._environ.get(variable.name, "")
-        secret = variable.parse(text).strip()
-        if text and not secret:
-            self._ignore(variable, text, "no key is set")
-        return secret or None
+        if path:
+            text = os.fsdecode(_read_secret(file.name, path))
+        elif not text:
+            return None
+        try:
+            secret = variable.parse(text).strip()
+        except ValueError:
+            secret = b""
+        if secret:
+            return secret
+        if path:
+            raise SettingsError(f"{file.name}={path}: what the file holds is not {variable.value}")
+        # not shown: it may be most of a real one
+        self.warnings.append(f"{variable.name}: its value is not {variable.value}; no key is set")
+        return None
 
     def _ignore(self, variable: Variable[T], text: str, so: str) -> None:
         shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -198,7 +198,11 @@ BODY_MEMORY_MIB = Variable(
     _mebibytes,
 )
 ENGINE_API_KEY = Variable(
-    "ENGINE_API_KEY", "a key of visible ASCII", "unset", "key for the router's own questions to engines", _bearer
+    "ENGINE_API_KEY",
+    "a key in visible ASCII",
+    "unset",
+    "key for the router's own questions to engines",
+    _bearer,
 )
 ENGINE_API_KEY_FILE = Variable("ENGINE_API_KEY_FILE", "a path", "unset", "read that key from this file", str)
 

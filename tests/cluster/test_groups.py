@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from urllib.parse import urlsplit
 
@@ -40,6 +41,7 @@ def test_a_group_of_one_daemon() -> None:
     assert (group.openai, group.openai_agent) == (V1, "glm@c0@10.0.0.1")
     assert (group.openai_note, group.provider) == ("narrow", "vllm")
     assert group.candidates == ("http://10.0.0.1:8000/v1",)
+    assert group.trusted_candidates == frozenset()
     assert (group.mcp, group.mcp_candidates) == (MCP, ("http://10.0.0.1:9000/mcp",))
 
 
@@ -122,7 +124,27 @@ def test_addresses_are_compared_as_numbers_and_before_names(lower: str, higher: 
 def test_trust_is_the_winners() -> None:
     strong, weak = group_view(agent(), running=2), group_view(agent(), running=1)
     views = (one(weak, trusted=True), one(strong, "10.0.0.2:6380", trusted=False))
-    assert not merged(*views)["glm"].trusted
+    group = merged(*views)["glm"]
+    assert not group.trusted
+    assert group.trusted_candidates == frozenset()
+
+
+def test_the_trusted_candidates_are_those_that_no_stranger_added() -> None:
+    group = one(group_view(agent()))
+    stranger = seen(view("10.0.0.1", "10.0.0.1", "10.6.6.6"), "10.0.0.2:6380", trusted=False)
+    both = merged(group, stranger)["glm"]
+    assert both.trusted
+    assert both.candidates == ("http://10.0.0.1:8000/v1", "http://10.6.6.6:8000/v1")
+    assert both.trusted_candidates == frozenset(both.candidates[:1])
+    friend = replace(stranger, trusted=True)
+    assert merged(group, friend)["glm"].trusted_candidates == frozenset(both.candidates)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_url_is_trusted_as_its_view_is(trusted: bool) -> None:
+    url = UrlService("http://10.0.0.9:80/v1")
+    views = one(group_view(agent(openai=url)), trusted=trusted), seen(view(), "10.0.0.2:6380", trusted=False)
+    assert merged(*views)["glm"].trusted_candidates == (frozenset({url.url}) if trusted else frozenset())
 
 
 @pytest.mark.parametrize(("now", "there"), [(30.0, True), (30.1, False)])

@@ -54,7 +54,8 @@ def test_an_admitted_group() -> None:
     route = state.route
     assert route is not None
     assert [target.url for target in route.targets] == ["http://10.0.0.2:8000/v1", "http://10.0.0.1:8000/v1"]
-    assert (route.group, route.fresh_until, route.provider, route.trusted) == ("glm", 23.0, "vllm", True)
+    assert (route.group, route.fresh_until, route.provider) == ("glm", 23.0, "vllm")
+    assert route.trusted == {target.url for target in route.targets}
     assert built.models == {"m1": (route,), "m2": (route,)}
     assert built.entries == {entry.id: entry for entry in answered.models}
     assert (built.at, built.held) == (6.0, {})

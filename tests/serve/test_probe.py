@@ -18,6 +18,7 @@ from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.serve import probe as module
 from mentatd.serve.cluster import Cluster
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.networks import Networks
 from mentatd.serve.probe import Pace, Prober
 from mentatd.wire.service import PortService, Service, UrlService
@@ -83,13 +84,21 @@ class World:
         self.cluster = Cluster(Networks(dict), SOURCES, stale_after=LONG, fresh_s=LONG)
         self.pool = Pool()
         self.prober: Prober | None = None
+        self.key: bytes | None = None
 
     def probe(self, *, interval: float = LONG, timeout: float = 5.0, promote: float = LONG) -> None:
-        self.prober = Prober(self.cluster, Client(self.pool), Pace(interval, timeout, promote))
+        pace = Pace(interval, timeout, promote)
+        self.prober = Prober(self.cluster, Client(self.pool), pace, key=EngineKey(self.key))
         self.prober.start()
 
     def report(
-        self, service: Service | int, *addrs: str, group: str = "glm", running: int = 1, alive: bool = True
+        self,
+        service: Service | int,
+        *addrs: str,
+        group: str = "glm",
+        running: int = 1,
+        alive: bool = True,
+        trusted: bool = True,
     ) -> None:
         """A daemon says that `group` has its API at this service, or port of the node's addresses."""
         announced = PortService(service, "/v1") if isinstance(service, int) else service
@@ -97,7 +106,12 @@ class World:
         groups = {group: group_view(actor, running=running)}
         now = asyncio.get_running_loop().time()
         self.cluster.put_view(
-            seen(view("127.0.0.1", *(addrs or HOSTS[:1]), groups=groups), f"{group}:6380", at=now)
+            seen(
+                view("127.0.0.1", *(addrs or HOSTS[:1]), groups=groups),
+                f"{group}:6380",
+                at=now,
+                trusted=trusted,
+            )
         )
 
     def found(self, group: str = "glm") -> Probe | None:
@@ -211,10 +225,39 @@ def answered(body: bytes, status: int = 200) -> bytes:
     return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(body), body)
 
 
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize(
+    ("trusted", "said"),
+    [(True, "the engine does not take ENGINE_API_KEY"), (False, "ENGINE_API_KEY was withheld: its address")],
+)
+async def test_the_engines_key_goes_to_trusted_addresses_and_a_refusal_of_it_is_explained(
+    world: World, capsys: pytest.CaptureFixture[str], status: int, trusted: bool, said: str
+) -> None:
+    heads: list[bytes] = []
+
+    async def script(line: Line) -> None:
+        heads.append(await line.request())
+        line.send(answered(b"", status))
+
+    world.key = b"sk-1"
+    async with scripted(script) as server:
+        world.report(server.port, trusted=trusted)
+        world.probe(interval=0.02)
+        await until(lambda: len(heads) > 2)
+        await until(lambda: world.found() is not None)
+        probe = world.found()
+        assert probe is not None
+        assert f"HTTP {status}: {said}" in (probe.attempts[0].error or "")
+        await world.close()
+    assert {b"authorization: Bearer sk-1" in head for head in heads} == {trusted}
+    assert capsys.readouterr().err.count("event=engine_key_withheld") == (not trusted)
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (answered(b"", 401), "HTTP 401"),
+        (answered(b"", 401), "HTTP 401: the engine asks for a key: set ENGINE_API_KEY"),
+        (answered(b"", 403), "HTTP 403: the engine asks for a key: set ENGINE_API_KEY"),
         (answered(b"", 503), "HTTP 503"),
         (answered(b"[]"), "object"),
         (answered(b"<html>"), "JSON"),

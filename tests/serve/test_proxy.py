@@ -56,7 +56,7 @@ def chunk(data: bytes) -> bytes:
 
 
 def route(name: str, *urls: str) -> Route:
-    return Route(name, tuple(parse_target(url) for url in urls), math.inf, provider="", trusted=True)
+    return Route(name, tuple(parse_target(url) for url in urls), math.inf, provider="", trusted=frozenset())
 
 
 @dataclass

@@ -52,6 +52,8 @@ class Group:
     """That agent's provider; empty when not said."""
     candidates: tuple[str, ...]
     """Base URLs to probe, best first. Empty: none announced, or no address passes ALLOWED_SOURCES."""
+    trusted_candidates: frozenset[str]
+    """Those of `candidates` that trusted views alone name too: they may be sent the engines' key."""
     mcp: Service | None
     """The status server's endpoint: that of the lexically first living agent that announces one."""
     mcp_candidates: tuple[str, ...]
@@ -75,8 +77,11 @@ def merge(
         key=lambda seen: _address_order(seen.daemon),
     )
     winners = _winners(fresh)
-    hosts = _Hosts(node_addresses(seen.view for seen in fresh), local, sources)
-    return {name: _group(name, winners[name], hosts) for name in sorted(winners)}
+    hosts = trusted = _Hosts(node_addresses(seen.view for seen in fresh), local, sources)
+    if not all(seen.trusted for seen in fresh):
+        # anybody's view may describe a node, so a trusted group's addresses need not be trusted ones
+        trusted = _Hosts(node_addresses(seen.view for seen in fresh if seen.trusted), local, sources)
+    return {name: _group(name, winners[name], hosts, trusted) for name in sorted(winners)}
 
 
 _NAMES_LAST = 9
@@ -147,11 +152,13 @@ class _Hosts:
         return ranked
 
 
-def _group(name: str, winner: _Winner, hosts: _Hosts) -> Group:
+def _group(name: str, winner: _Winner, hosts: _Hosts, trusted: _Hosts) -> Group:
     view = winner.view
     running, alive = winner.strength
     openai_agent, openai = _announced(view, "openai")
     mcp_agent, mcp = _announced(view, "mcp")
+    candidates = _candidates(openai_agent, openai, hosts)
+    named = _candidates(openai_agent, openai, trusted) if winner.seen.trusted else ()
     return Group(
         name=name,
         daemon=winner.seen.daemon,
@@ -165,7 +172,8 @@ def _group(name: str, winner: _Winner, hosts: _Hosts) -> Group:
         openai_agent=openai_agent.id if openai_agent else "",
         openai_note=openai_agent.notes.get("openai") if openai_agent else None,
         provider=openai_agent.provider if openai_agent else "",
-        candidates=_candidates(openai_agent, openai, hosts),
+        candidates=candidates,
+        trusted_candidates=frozenset(candidates).intersection(named),
         mcp=mcp,
         mcp_candidates=_candidates(mcp_agent, mcp, hosts),
     )

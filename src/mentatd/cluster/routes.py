@@ -21,7 +21,8 @@ class Route:
     fresh_until: float
     """Monotonic seconds; past it the route reads `endpoint probe stale`."""
     provider: str
-    trusted: bool
+    trusted: frozenset[str]
+    """URLs of the targets that may be sent the engines' key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def _route(group: Group, in_use: str, *, fresh_until: float) -> Route:
         targets=tuple(parse_target(url) for url in (in_use, *others)),
         fresh_until=fresh_until,
         provider=group.provider,
-        trusted=group.trusted,
+        trusted=group.trusted_candidates,
     )
 
 

@@ -114,9 +114,7 @@ class Prober:
 class _Asker:
     """Asks one candidate of a group."""
 
-    def __init__(
-        self, client: Client, key: EngineKey, timeout: float, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, client: Client, key: EngineKey, timeout: float, clock: Callable[[], float]) -> None:
         self._client = client
         self._key = key
         self._timeout = timeout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from tests.support.clock import Clock
@@ -17,6 +18,7 @@ from mentatd.cluster.groups import Group
 from mentatd.cluster.routes import EMPTY, RouteTable, build
 from mentatd.http.client import Client
 from mentatd.http.pool import Pool
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.monitor import engines as module
 from mentatd.serve.monitor.engines import FRESH_S, LOOKING_S, PAGE_LIMIT, UNREAD, Engines, metrics_url
 from mentatd.wire.enginemetrics import Figures
@@ -64,7 +66,9 @@ async def world(*scripts: Script, every_s: float = 0.01, timeout_s: float = 5.0)
         stack.push_async_callback(pool.close)
         servers = [await stack.enter_async_context(scripted(script)) for script in scripts]
         w.serve(*(w.behind(server, f"g{n}") for n, server in enumerate(servers)))
-        w.engines = Engines(w, Client(pool), every_s=every_s, timeout_s=timeout_s, clock=w.clock)
+        w.engines = Engines(
+            w, Client(pool), EngineKey(b"sk-1"), every_s=every_s, timeout_s=timeout_s, clock=w.clock
+        )
         stack.push_async_callback(w.engines.close)
         yield w
 
@@ -89,6 +93,26 @@ async def test_the_first_look_waits_for_the_figures() -> None:
             await w.engines.looked()
         assert w.engines.reading("g0") == module.Reading(w.clock(), {"glm-5": SEVEN}, None)
         assert engine.asked == [b"GET /metrics"]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_the_engines_key_goes_to_trusted_addresses(trusted: bool) -> None:
+    heads: list[bytes] = []
+
+    async def script(line: Line) -> None:
+        heads.append(await line.request())
+        line.send(page(RUNNING))
+
+    async with world(script) as w:
+        if not trusted:
+            states = w.table.groups
+            route = states["g0"].route
+            assert route is not None
+            state = replace(states["g0"], route=replace(route, trusted=frozenset()))
+            w.table = replace(w.table, groups={"g0": state})
+        async with within():
+            await w.engines.looked()
+    assert [b"authorization: Bearer sk-1\r\n" in head for head in heads] == [trusted]
 
 
 async def test_many_viewers_cost_what_one_does() -> None:

@@ -20,6 +20,7 @@ from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.http.server import Connection, Request, Server
 from mentatd.serve.answering import Answering
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.tokens.endpoint import ANTHROPIC_PATH, BODY_LIMIT, RESPONSES_PATH, TokensEndpoint
 from mentatd.wire.openai import render_refusal
@@ -125,7 +126,7 @@ class Counting:
         self.pool = Pool()
         self.answering = Answering()
         self._endpoint = TokensEndpoint(
-            self.cluster, Client(self.pool), Inflight(100.0), self.answering, timeout_s=timeout_s
+            self.cluster, Client(self.pool), Inflight(100.0), self.answering, EngineKey(), timeout_s=timeout_s
         )
         self.server = Server(self)
         self.stack = AsyncExitStack()
@@ -150,7 +151,7 @@ class Counting:
 
     def route(self, provider: str, *urls: str) -> None:
         """Route the model `m` to these addresses."""
-        route = Route("glm", tuple(map(parse_target, urls)), math.inf, provider=provider, trusted=True)
+        route = Route("glm", tuple(map(parse_target, urls)), math.inf, provider=provider, trusted=frozenset())
         self.cluster.table = replace(EMPTY, models={"m": (route,)})
 
     async def post(self, path: str, body: bytes, fields: str = "Content-Type: application/json\r\n") -> Given:

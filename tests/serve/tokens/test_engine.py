@@ -14,6 +14,7 @@ from mentatd.cluster.routes import Route
 from mentatd.cluster.targets import parse_target
 from mentatd.errors import ConnectFailed
 from mentatd.http.client import Answer
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.exchange import CONNECT_TIMEOUT_S
 from mentatd.serve.tokens.engine import Engine, reason
 
@@ -33,15 +34,18 @@ class Client:
         return OK
 
 
-def engine(client: Client, suspects: list[tuple[str, str]]) -> Engine:
+def engine(
+    client: Client, suspects: list[tuple[str, str]], fields: dict[str, str] | None = None, *trusted: str
+) -> Engine:
     targets = parse_target("http://10.0.0.1:8000/v1"), parse_target("https://[fd00::2]/base/v1")
-    route = Route("glm", targets, math.inf, provider="vllm", trusted=True)
+    route = Route("glm", targets, math.inf, provider="vllm", trusted=frozenset(trusted))
     return Engine(
         cast("Any", client),
         route,
         "m",
         seconds=100.0,
-        fields={"x-a": "1", "content-type": "text/plain"},
+        fields={"x-a": "1", "content-type": "text/plain"} if fields is None else fields,
+        key=EngineKey(b"sk-1"),
         suspect=lambda group, url: suspects.append((group, url)),
     )
 
@@ -55,6 +59,28 @@ async def test_all_questions_of_a_count_share_one_deadline() -> None:
     deadlines = [more["deadline"] for _, more in client.asked]
     assert 100.0 >= deadlines[0] >= deadlines[1] > deadlines[2] > 90.0
     assert {more["connect_within"] for _, more in client.asked} == {CONNECT_TIMEOUT_S}
+
+
+SECOND = "https://[fd00::2]/base/v1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "trusted", "sent"),
+    [
+        ({}, (SECOND,), "Bearer sk-1"),
+        ({}, (), None),
+        ({}, ("http://10.0.0.1:8000/v1",), None),
+        ({"authorization": "Bearer own"}, (SECOND,), "Bearer own"),
+        ({"authorization": "Bearer own"}, (), "Bearer own"),
+        ({"x-api-key": "own"}, (SECOND,), "Bearer sk-1"),
+    ],
+)
+async def test_the_engines_key_goes_where_it_may_and_the_client_has_none(
+    fields: dict[str, str], trusted: tuple[str, ...], sent: str | None
+) -> None:
+    client = Client()
+    await engine(client, [], fields, *trusted).post(b"/tokenize", b"")
+    assert client.asked[-1][1]["fields"].get("authorization") == sent
 
 
 async def test_an_address_that_took_no_connection_is_not_asked_again() -> None:

@@ -10,6 +10,7 @@ from mentatd.http.client import Client
 from mentatd.serve.answering import Answering
 from mentatd.serve.cluster import Cluster
 from mentatd.serve.daemon import Daemon
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.handler import Endpoint
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.monitor.engines import Engines
@@ -36,6 +37,7 @@ class Monitor:
         cluster: Cluster,
         inflight: Inflight,
         client: Client,
+        key: EngineKey,
         answering: Answering,
         documents: Documents,
         *,
@@ -47,7 +49,7 @@ class Monitor:
         self.traffic = Traffic()
         """Whose `refused` is to be told of every refusal."""
         inflight.on_finished(self.traffic.finished)
-        self._engines = Engines(cluster, client)
+        self._engines = Engines(cluster, client, key)
         self._timeline = Timeline(cluster, daemons)
         self._series = Series(cluster, inflight, self._engines, self.traffic)
         self._stats = Stats(cluster, inflight, self._engines, answering)

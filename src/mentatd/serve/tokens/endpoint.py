@@ -17,6 +17,7 @@ from mentatd.log import log
 from mentatd.serve import refusals
 from mentatd.serve.answering import Answering, Reply
 from mentatd.serve.decoding import plain_body
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.proxy import Routes
 from mentatd.serve.tokens.engine import NOT_THERE, Counted, CountRefused, Engine, TokenCounter
@@ -58,6 +59,7 @@ class TokensEndpoint:
         client: Client,
         inflight: Inflight,
         answering: Answering,
+        key: EngineKey,
         *,
         timeout_s: float,
     ) -> None:
@@ -66,6 +68,7 @@ class TokensEndpoint:
         self._client = client
         self._inflight = inflight
         self._answering = answering
+        self._key = key
         self._timeout_s = timeout_s
 
     def handle_responses(self, request: Request, connection: Connection) -> None:
@@ -95,6 +98,7 @@ class TokensEndpoint:
             routing.model,
             seconds=self._timeout_s,
             fields=question_fields(request),
+            key=self._key,
             suspect=self._cluster.suspect,
         )
         try:

@@ -14,6 +14,7 @@ from mentatd.cluster.targets import Target
 from mentatd.errors import ConnectFailed, Refusal, UpstreamError, UpstreamTimeout
 from mentatd.http.client import Answer, Client
 from mentatd.serve import refusals
+from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.exchange import CONNECT_TIMEOUT_S
 from mentatd.wire.prompt import Prompt
 
@@ -76,17 +77,20 @@ class Engine:
         *,
         seconds: float,
         fields: Mapping[str, str],
+        key: EngineKey,
         suspect: Callable[[str, str], None],
     ) -> None:
-        """`fields`, named in lower case, go with every question."""
+        """`fields`, named in lower case, go with every question; `key` does where they say nothing of one."""
         self.model = model
         self._client = client
         self._group = route.group
+        self._trusted = route.trusted
         self._targets = list(route.targets)
         self._failures: list[str] = []
         self._seconds = seconds
         self._until = asyncio.get_running_loop().time() + seconds
         self._fields = fields
+        self._key = key
         self._suspect = suspect
 
     async def post(self, path: bytes, body: bytes) -> Answer:
@@ -108,6 +112,8 @@ class Engine:
         raise CountRefused(refusals.engine_unreachable(self._group, self._failures))
 
     async def _post(self, target: Target, path: bytes, body: bytes) -> Answer:
+        own = "authorization" in self._fields
+        key = {} if own else self._key.fields(self._group, target.url, self._trusted)
         scheme = "https" if target.tls else "http"
         url = f"{scheme}://{target.authority.decode()}{target.join(path).decode('latin-1')}"
         return await self._client.ask(
@@ -115,7 +121,7 @@ class Engine:
             url,
             deadline=max(self._left(), 0.0),
             limit=ANSWER_LIMIT,
-            fields={**self._fields, "content-type": "application/json"},
+            fields={**key, **self._fields, "content-type": "application/json"},
             body=body,
             connect_within=CONNECT_TIMEOUT_S,
         )
