@@ -18,14 +18,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("interop")
 
 
-@pytest.fixture(params=RELEASES)
-def mixed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mixed]:
-    """A cluster of each release in turn."""
-    release = request.param
+@pytest.fixture(scope="session", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    """Each release in turn."""
+    release: str = request.param
     if not all(program(release, name).exists() for name in PROGRAMS):
         pytest.skip(
             f"the published mentat {release} is not in {CACHE}: make interop-setup builds it (needs cargo)"
         )
+    return release
+
+
+@pytest.fixture
+def mixed(release: str, tmp_path: Path) -> Iterator[Mixed]:
+    """A cluster of our programs and the published ones."""
     with Mixed(tmp_path, release) as mixed:
         yield mixed
 

@@ -47,7 +47,7 @@ def test_a_daemon_that_dies_takes_its_groups_with_it_and_no_others(mixed: Mixed,
 
 def test_a_narrow_bind_explains_the_failed_probe_until_it_is_mended(mixed: Mixed) -> None:
     daemon = mixed.mentatd(node_ip="127.0.0.2")
-    router = mixed.router(daemon, ALLOWED_SOURCES="127.")
+    router = mixed.router(daemon, ALLOWED_SOURCES="127.", POLL_INTERVAL_S="0.5")
     with running("tiny") as narrow:
         mixed.agent(daemon, "glm", f"{narrow.port}/v1").event("service_bind_narrow", within_s=WATCH_S)
         status = router.wait(lambda status: "agent" in (status["groups"].get("glm", {}).get("why_not") or ""))

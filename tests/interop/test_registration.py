@@ -24,7 +24,7 @@ def test_our_agent_registers_with_the_published_daemon(mixed: Mixed, engine: Eng
 
 def test_our_agents_note_reaches_the_router(mixed: Mixed, engine: Engine) -> None:
     daemon = mixed.mentatd(node_ip="127.0.0.2")
-    router = mixed.router(daemon, ALLOWED_SOURCES="127.")
+    router = mixed.router(daemon, ALLOWED_SOURCES="127.", POLL_INTERVAL_S="0.5")
     mixed.register(daemon, "glm", f"{engine.port}/v1")
     router.wait(
         lambda status: status["groups"].get("glm", {}).get("openai_note") == "bound to 127.0.0.1 only"
