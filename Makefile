@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine interop-setup test-interop bench lock clean
+.PHONY: help setup demo test check format test-engine test-page screenshots interop-setup test-interop bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -42,7 +42,7 @@ check: setup ## What CI runs: format, lint, types, import direction, tests, cove
 	$(BIN)/mypy
 	$(PYTEST) tests/test_imports.py -q
 	$(PYTEST) -n $(WORKERS) -q --cov --cov-context=test --cov-report=
-	$(BIN)/coverage report --format=total
+	$(BIN)/coverage report --format=total --fail-under=90
 	$(BIN)/python -m tests.gates.own_coverage
 
 format: setup ## Let ruff rewrite what it can
@@ -51,6 +51,12 @@ format: setup ## Let ruff rewrite what it can
 
 test-engine: $(VENV)/.engine ## The same router in front of a real llama.cpp server (downloads 300 MB once)
 	$(PYTEST) tests/engine -q -m engine
+
+test-page: setup ## The status page in a real browser (needs Debian's chromium, or CHROMIUM=/path/to/one)
+	$(PYTEST) tests/page -n $(WORKERS) -q -m page
+
+screenshots: setup ## The status page in its states, into docs/images/ (nicer where the font Inter is installed)
+	$(BIN)/python -m tests.page.screenshots
 
 interop-setup: setup ## Build the published mentat, two releases, into the user's cache (needs cargo; some minutes, once)
 	$(BIN)/python -m tests.interop.published
