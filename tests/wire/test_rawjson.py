@@ -11,7 +11,7 @@ from tests.wire.strategies import json_values
 
 from mentatd.errors import WireError
 from mentatd.wire import rawjson
-from mentatd.wire.rawjson import decode_object, is_text, kind, show
+from mentatd.wire.rawjson import decode_object, is_text, is_utf8, kind, show
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,21 @@ def test_short_texts_are_shown() -> None:
 )
 def test_half_a_surrogate_pair_is_no_text(value: str, good: bool) -> None:
     assert is_text(value) is good
+
+
+@given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), st.integers(4, 9))
+def test_utf8_is_judged_the_same_in_any_steps(raw: bytes, step: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rawjson, "_UTF8_STEP", step)
+        judged = is_utf8(memoryview(raw))
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        assert not judged
+    else:
+        assert judged
+
+
+def test_ascii_bytes_are_utf8() -> None:
+    assert is_utf8(b"plain")
+    assert not is_utf8(b"plain, but for \xff")
