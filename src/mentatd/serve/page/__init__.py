@@ -1,1 +1,1 @@
-"""The status page: static files, which `mentatd.serve.pagefiles` serves. docs/status-page.md says how they are made."""
+"""The status page: static files, which `mentatd.serve.pagefiles` serves (docs/status-page.md)."""

@@ -67,9 +67,9 @@ function plot(lines, times, now, top, hover) {
   return h(
     "svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     [0, 50, 100].map((y) => h("line", { class: "grid", x1: 0, x2: WIDTH, y1: y, y2: y })),
-    runs.map(([each, run]) => h(
+    runs.map(([each, run], index) => h(
       "g", { class: each.tone, key: each.name },
-      h("path", { class: "area", d: area(run) }), h("path", { class: "line", d: line(run) }),
+      index === 0 ? h("path", { class: "area", d: area(run) }) : null, h("path", { class: "line", d: line(run) }),
     )),
     hover === null ? null : h("line", { class: "cursor", x1: hover * WIDTH, x2: hover * WIDTH, y1: 0, y2: HEIGHT }),
   );

@@ -1,11 +1,13 @@
 // The cluster: daemons, groups with their agents and addresses, and what changed.
 
 import { href } from "./address.js";
-import { h } from "./dom.js";
-import { age, counted, host } from "./format.js";
+import { h, scroll } from "./dom.js";
+import { ago, counted, host } from "./format.js";
 import { dot } from "./header.js";
 import { time } from "./requests.js";
 import { change, predicate, sentence } from "./words.js";
+
+const AGENTS_SHOWN = 8; // of one group
 
 export function cluster(store, open) {
   if (store.status === null) return null;
@@ -20,8 +22,8 @@ export function cluster(store, open) {
 
 function daemonTable(daemons, elapsed) {
   if (daemons.length === 0) return h("p", { class: "nothing", key: "daemons" }, "No daemon is known.");
-  return h(
-    "div", { class: "scroll", key: "daemons" },
+  return scroll(
+    "Daemons",
     h(
       "table", { class: "rows", "aria-label": "Daemons" },
       h("thead", null, h("tr", null, ["Daemon", "Found by", "State"].map((name) => h("th", { scope: "col", class: "text", key: name }, name)),
@@ -31,7 +33,7 @@ function daemonTable(daemons, elapsed) {
         h("th", { scope: "row" }, h("bdi", { class: "code" }, address), h("div", { class: "quiet" }, h("bdi", null, daemon.hostname))),
         h("td", { class: "text" }, daemon.source),
         h("td", { class: "text state" }, dot(daemon.connected ? "ok" : daemon.error ? "bad" : "none"), h("bdi", null, stateOf(daemon))),
-        h("td", null, daemon.age_s === null ? "never" : `${age(Math.floor(daemon.age_s + elapsed))} ago`),
+        h("td", null, ago(daemon.age_s === null ? null : daemon.age_s + elapsed)),
       ))),
     ),
   );
@@ -44,8 +46,8 @@ function stateOf(daemon) {
 }
 
 function groupTable(groups, open) {
-  return h(
-    "div", { class: "scroll", key: "groups" },
+  return scroll(
+    "Groups",
     h(
       "table", { class: "rows", "aria-label": "Groups" },
       h("thead", null, h("tr", null, ["Group", "Agents", "OpenAI address", "MCP address"].map((name) => h("th", { scope: "col", class: "text", key: name }, name)))),
@@ -56,12 +58,30 @@ function groupTable(groups, open) {
           h("a", { href: href({ model: group.models?.[0] ?? name, group: name }), onclick: open }, h("bdi", null, name)),
           h("div", { class: "quiet" }, "from ", h("bdi", null, group.daemon)),
         ),
-        h("td", { class: "text" }, `${group.agents_alive} alive`, group.actors_running > 0 ? h("div", { class: "quiet", key: "actors" }, `${counted(group.actors_running, "actor")} running`) : null),
+        h("td", { class: "text" }, agents(group)),
         h("td", { class: "text" }, h("bdi", { class: "code" }, host(group.openai)), h("div", { class: "quiet" }, standing(group))),
         h("td", { class: "text" }, h("bdi", { class: "code" }, host(group.mcp))),
       ))),
     ),
   );
+}
+
+// The agents, one a line, and how many actors run.
+function agents(group) {
+  const rows = group.agents ?? [];
+  const shown = rows.slice(0, AGENTS_SHOWN);
+  return [
+    shown.map((agent) => h(
+      "div", { class: "agent", key: agent.id, title: agent.id },
+      dot(!agent.alive ? "bad" : agent.degraded ? "warn" : "ok"), h("bdi", { class: "code" }, agent.container || agent.id),
+      h("span", { class: "quiet" }, ` on ${agent.node_ip}${agent.alive ? agent.degraded ? ", degraded" : "" : ", lost"}`),
+    )),
+    h(
+      "div", { class: "quiet", key: "actors" },
+      rows.length > shown.length ? `${rows.length - shown.length} more, ${group.agents_alive} alive in all; ` : "",
+      `${counted(group.actors_running, "actor")} running`,
+    ),
+  ];
 }
 
 function standing(group) {

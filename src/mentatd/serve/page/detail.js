@@ -22,15 +22,12 @@ export function detail(store, place, actions) {
       h("p", { class: "nothing", key: "nothing" }, "Nothing serves this model, and no group of this name is known. It may come back."),
     ];
   }
-  return [
-    back,
-    heading(store, row, actions.open),
-    row.healthy ? figures(store, row) : reason(store, row),
-    charts(store, row, actions.hover),
-    inFlight(store, row),
-    finished(store, row),
-    h("div", { class: "columns", key: "columns" }, endpoint(store, row), row.healthy ? trying(row, actions) : null),
-  ];
+  const below = [inFlight(store, row), finished(store, row)];
+  const rest = row.healthy
+    ? [figures(store, row), charts(store, row, actions.hover), ...below,
+      h("div", { class: "columns", key: "columns" }, endpoint(store, row), trying(row, actions))]
+    : [reason(store, row), endpoint(store, row), ...below];
+  return [back, heading(store, row, actions.open), ...rest];
 }
 
 function heading(store, row, open) {
@@ -92,7 +89,7 @@ function charts(store, row, hover) {
   const of = (name, tone, label) => ({ name: label, tone, values: series[name] });
   return h(
     "section", { key: "charts", class: "charts", "aria-label": "The last five minutes" },
-    chart({ ...common, title: "Requests", show: rate, lines: [of("proxied", "a", "proxied"), of("running", "b", "running"), of("waiting", "c", "waiting")] }),
+    chart({ ...common, title: "Requests", show: whole, lines: [of("proxied", "a", "proxied"), of("running", "b", "running"), of("waiting", "c", "waiting")] }),
     chart({ ...common, title: "Tokens per second", show: rate, lines: [of("generation_tps", "a", "out"), of("prompt_tps", "b", "in")] }),
     chart({ ...common, title: "Time to first byte", show: duration, lines: [of("ttfb_p50_s", "a", "median"), of("ttfb_p95_s", "c", "95 %")] }),
     chart({ ...common, title: "KV cache", show: percent, max: 1, lines: [of("kv", "a", "in use")] }),

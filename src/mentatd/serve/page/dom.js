@@ -12,6 +12,11 @@ export function h(tag, attributes, ...children) {
   return { tag, attributes: attributes ?? {}, children: children.flat(Infinity).filter(isContent) };
 }
 
+// What may be wider than the page, and then scrolls by itself, by the keyboard too.
+export function scroll(label, table) {
+  return h("div", { class: "scroll", key: `scroll ${label}`, role: "group", "aria-label": label, tabindex: 0 }, table);
+}
+
 function isContent(child) {
   return child !== null && child !== undefined && child !== false && child !== "";
 }

@@ -50,6 +50,12 @@ export function age(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+// How long ago, in whole units: it changes once a second.
+export function ago(seconds) {
+  if (!known(seconds)) return "never";
+  return seconds < 60 ? `${Math.floor(seconds)} s ago` : `${age(seconds)} ago`;
+}
+
 // The time of day here, of Unix seconds.
 export function clock(at) {
   return known(at) ? new Date(at * 1000).toLocaleTimeString("en-GB") : NONE;

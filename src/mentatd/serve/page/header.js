@@ -26,7 +26,7 @@ export function header(store, open) {
       fact("Daemons", daemons(status)),
       fact("Up", stats === null ? NONE : age(Math.floor(stats.uptime_s + store.sinceStats))),
       fact("Version", stats?.version ?? NONE),
-      fact("Page", dotted(LINKS[store.link.state])),
+      fact("Updates", dotted(LINKS[store.link.state])),
     ),
   ];
 }
@@ -35,13 +35,13 @@ function condition(store, open) {
   if (store.link.state === "lost") {
     return [dot("bad"), h("span", null, "The router cannot be reached")];
   }
-  const { level, text, name, rest } = health(store.stats.models, store.status?.groups);
+  const { level, text, name, group, rest } = health(store.stats.models, store.status?.groups, store.stuck());
   return [
     dot(level),
     h(
       "span", null, text,
       name === undefined ? null : [
-        " ", h("a", { class: "name", href: href({ model: name, group: name }), onclick: open }, h("bdi", null, name)), " ", rest,
+        " ", h("a", { class: "name", href: href({ model: name, group }), onclick: open }, h("bdi", null, name)), " ", rest,
       ],
     ),
   ];

@@ -31,7 +31,7 @@ export function models(store, place, { open, find }) {
     "section", { "aria-labelledby": "models", key: "models" },
     h(
       "div", { class: "section-head" },
-      h("h2", { id: "models" }, "Models"),
+      h("h1", { id: "models", tabindex: -1 }, "Models"),
       all.length < FILTER_FROM && wanted === "" ? null : h("input", {
         key: "find", type: "search", class: "find", placeholder: "Filter", "aria-label": "Filter models by name or group",
         value: place.find, spellcheck: "false", autocomplete: "off", oninput: (event) => find(event.target.value),
@@ -110,6 +110,7 @@ export function verdicts(found) {
 }
 
 function name(store, row, open) {
+  const stuck = store.stuckOf(row);
   return h(
     "th", { scope: "row", role: "rowheader", class: "what", key: "what" },
     h(
@@ -118,6 +119,7 @@ function name(store, row, open) {
       h("a", { href: hrefOf(row, store.stats.models), onclick: open, title: row.model }, h("bdi", null, row.model)),
     ),
     h("div", { class: "notes" }, notes(store, row).map((note) => h("span", { key: note }, h("bdi", null, note)))),
+    stuck === 0 ? null : h("div", { class: "notes bad", key: "stuck" }, `${counted(stuck, "request")} without a first byte, and the engine reports nothing running`),
   );
 }
 

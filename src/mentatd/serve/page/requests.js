@@ -1,26 +1,27 @@
 // Requests, one a row: those in flight, with times that go on, and those that ended.
 
-import { h } from "./dom.js";
+import { h, scroll } from "./dom.js";
 import { age, bytes, clock, duration, host, moment } from "./format.js";
 import { dot } from "./header.js";
+import { isOf } from "./store.js";
 import { doing, outcome, shown } from "./words.js";
 
 const FINISHED_SHOWN = 50;
 
 // The requests of one row of the models.
 export function inFlight(store, row) {
-  const rows = store.stats.requests.filter((each) => each.model === row.model && each.group === row.group);
+  const rows = store.stats.requests.filter((each) => isOf(each, row));
   const all = Math.max(rows.length, row.inflight);
   const elapsed = store.sinceStats;
   return h(
     "section", { "aria-labelledby": "requests", key: "requests" },
     h("div", { class: "section-head" }, h("h2", { id: "requests" }, "In flight"), h("span", { class: "quiet" }, told(rows.length, all))),
-    rows.length === 0 ? null : h(
-      "div", { class: "scroll", key: "table" },
+    rows.length === 0 ? null : scroll(
+      "Requests in flight",
       h(
         "table", { class: "rows" },
-        headings("Request", "Client", ["Body", "size of the request's body"], ["No first byte", "time waited for the first byte of the answer's body"],
-          ["First byte", "time to the first byte of the answer's body"], ["Returned", "bytes of the answer passed on"], "Age", "State"),
+        headings("Request", "State", "Client", ["Body", "size of the request's body"], ["No first byte", "time waited for the first byte of the answer's body"],
+          ["First byte", "time to the first byte of the answer's body"], ["Returned", "bytes of the answer passed on"], "Age"),
         h("tbody", null, rows.map((request) => one(request, request.age_s + elapsed, row))),
       ),
     ),
@@ -30,7 +31,7 @@ export function inFlight(store, row) {
 function told(few, all) {
   if (all === 0) return "No request right now.";
   if (few === 0) return `${shown(all, all, "request")}, all of them younger than the 200 oldest of the router.`;
-  return few === all ? shown(few, all, "request") : `${shown(few, all, "request")}`;
+  return shown(few, all, "request");
 }
 
 function one(request, ageS, row) {
@@ -40,23 +41,23 @@ function one(request, ageS, row) {
     "tr", { key: request.id, class: state },
     h("th", { scope: "row" }, h("bdi", { class: "code" }, request.path), request.address === row.url || !request.address ? null
       : h("div", { class: "quiet", key: "at" }, "at ", h("bdi", null, host(request.address)))),
+    h("td", { class: "text state" }, dot({ stuck: "bad", waiting: "none", streaming: "ok" }[state]), text),
     h("td", { class: "text" }, h("bdi", { class: "code" }, request.client)),
     h("td", null, bytes(request.prompt_bytes)),
     h("td", null, waits ? age(ageS) : ""),
     h("td", null, waits ? "" : duration(request.ttfb_s)),
     h("td", null, bytes(request.out_bytes)),
     h("td", null, age(ageS)),
-    h("td", { class: "text state" }, dot({ stuck: "bad", waiting: "warn", streaming: "ok" }[state]), text),
   );
 }
 
 export function finished(store, row) {
-  const rows = store.finished.filter((each) => each.model === row.model && each.group === row.group).reverse();
+  const rows = store.finished.filter((each) => isOf(each, row)).reverse();
   return h(
     "section", { "aria-labelledby": "finished", key: "finished" },
     h("h2", { id: "finished" }, "Finished lately"),
-    rows.length === 0 ? h("p", { class: "nothing" }, "None of the last 200 requests was for this model.") : h(
-      "div", { class: "scroll" },
+    rows.length === 0 ? h("p", { class: "nothing" }, "None of the last 200 requests was for this model.") : scroll(
+      "Finished requests",
       h(
         "table", { class: "rows" },
         headings("Ended", "Request", "Client", "Outcome", "Status", "Body", "First byte", "Took", "Returned"),

@@ -1,5 +1,7 @@
 // What the page knows: the router's newest documents, and what happened lately. All of it is bounded.
 
+import { doing } from "./words.js";
+
 export const FINISHED_KEPT = 200;
 export const REFUSED_KEPT = 50;
 export const CHANGES_KEPT = 200;
@@ -126,6 +128,17 @@ export class Store {
     return this.#series.get(nameOf(row)) ?? null;
   }
 
+  // How many requests of this row its engine holds, as far as they are listed, and works on nothing.
+  stuckOf(row) {
+    const held = (each) => isOf(each, row) && doing(each, each.age_s + this.sinceStats, row).state === "stuck";
+    return row.running === 0 ? this.stats.requests.filter(held).length : 0;
+  }
+
+  // The rows of the models whose engine holds requests and works on nothing.
+  stuck() {
+    return this.stats.models.filter((row) => this.stuckOf(row) > 0);
+  }
+
   // The row of the models that an address of this page asks for: as it was, or the row of its group that cannot serve.
   find({ model, group }) {
     const rows = this.stats?.models ?? [];
@@ -143,6 +156,11 @@ export class Store {
 
 export function nameOf(row) {
   return JSON.stringify([row.model, row.group]);
+}
+
+// A request, or what stands for one, is of this row of the models.
+export function isOf(request, row) {
+  return request.model === row.model && request.group === row.group;
 }
 
 function added(rows, more, most) {

@@ -25,15 +25,18 @@ export function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-// The cluster's health: `level` is ok, warn, bad or none; `text` the sentence up to the name of the first group that cannot
-// serve, if there is one, and `rest` what follows its name.
-export function health(models, groups = {}) {
+// The cluster's health: `level` is ok, warn, bad or none; `text` the sentence up to the name of what it is about, if it is
+// about one, and `rest` what follows that. A group that cannot serve comes first, then one whose engine is `stuck`.
+export function health(models, groups = {}, stuck = []) {
   if (models.length === 0) return { level: "none", text: "No model yet" };
   const down = models.filter((row) => !row.healthy);
   const serving = new Set(models.filter((row) => row.healthy).map((row) => row.model)).size;
   const total = serving + down.length;
   if (down.length === 0) {
-    return { level: "ok", text: total === 1 ? "The one model is serving" : `All ${total} models serving` };
+    const text = total === 1 ? "The one model is serving" : `All ${total} models serving`;
+    if (stuck.length === 0) return { level: "ok", text };
+    const [{ model, group }] = stuck;
+    return { level: "warn", text: `${text};`, name: model, group, rest: "holds requests while its engine reports nothing running" };
   }
   const [first] = down;
   const more = down.length - 1;
@@ -43,6 +46,7 @@ export function health(models, groups = {}) {
     level: serving === 0 ? "bad" : "warn",
     text: total === 1 ? "The one model is not serving;" : `${serving || "None"} of ${total} models serving;`,
     name: first.group,
+    group: first.group,
     rest: `${predicate(first.why_not, addresses)}${others}`,
   };
 }
