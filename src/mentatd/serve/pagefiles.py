@@ -41,7 +41,8 @@ POLICY = b"; ".join(
 """Nothing from elsewhere, nothing inline, in no other site's frame; a string can never become markup or code."""
 
 _FIELDS = (
-    (b"Cache-Control", b"no-cache"),  # kept, and asked for again by its ETag: a new router's page is a new page
+    # kept by browsers and asked for again by its ETag, so that a new router's page is a new page
+    (b"Cache-Control", b"no-cache"),
     (b"X-Content-Type-Options", b"nosniff"),
     (b"Referrer-Policy", b"no-referrer"),
     (b"Content-Security-Policy", POLICY),
