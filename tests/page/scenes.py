@@ -23,7 +23,7 @@ __all__ = [
 
 
 def daemon(
-    hostname: str, *, error: str | None = None, source: str = "announced", age_s: float = 2.4
+    hostname: str, *, error: str | None = None, source: str = "announcement", age_s: float = 2.4
 ) -> dict[str, Any]:
     return {
         "connected": error is None,

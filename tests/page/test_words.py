@@ -36,7 +36,7 @@ FORMATS: list[tuple[str, Any, str]] = [
     ("rate", 12_345, "12.3 k"),
     ("percent", 0.342, "34 %"),
     ("percent", None, "–"),
-    ("duration", 0, "0 s"),
+    ("duration", 0, "0 ms"),
     ("duration", 0.0041, "4.1 ms"),
     ("duration", 0.0834, "83 ms"),
     ("duration", 0.9999, "1.00 s"),

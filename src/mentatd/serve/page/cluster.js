@@ -76,11 +76,8 @@ function agents(group) {
       dot(!agent.alive ? "bad" : agent.degraded ? "warn" : "ok"), h("bdi", { class: "code" }, agent.container || agent.id),
       h("span", { class: "quiet" }, ` on ${agent.node_ip}${agent.alive ? agent.degraded ? ", degraded" : "" : ", lost"}`),
     )),
-    h(
-      "div", { class: "quiet", key: "actors" },
-      rows.length > shown.length ? `${rows.length - shown.length} more, ${group.agents_alive} alive in all; ` : "",
-      `${counted(group.actors_running, "actor")} running`,
-    ),
+    rows.length === shown.length ? null : h("div", { class: "quiet", key: "more" }, `${rows.length - shown.length} more, ${group.agents_alive} alive in all`),
+    group.actors_running === 0 && group.healthy ? null : h("div", { class: "quiet", key: "actors" }, `${counted(group.actors_running, "actor")} running`),
   ];
 }
 

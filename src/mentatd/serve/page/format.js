@@ -31,7 +31,7 @@ export function percent(share) {
 // A time that was measured: 0.4 ms, 83 ms, 4.21 s, 42.0 s, 3 min 12 s
 export function duration(seconds) {
   if (!known(seconds)) return NONE;
-  if (seconds === 0) return "0 s";
+  if (seconds === 0) return "0 ms";
   if (seconds < 0.00995) return `${(seconds * 1000).toFixed(1)} ms`;
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 9.995) return `${seconds.toFixed(2)} s`;
