@@ -39,6 +39,7 @@ DEFAULTS = Settings(
     max_connections=4096,
     body_memory_mib=1024,
     engine_api_key=None,
+    cors_allow_origins=frozenset(),
 )
 
 
@@ -78,6 +79,21 @@ def test_an_empty_variable_takes_its_default() -> None:
         ("SSE_KEEPALIVE_S", "0.0", "sse_keepalive_s", 0.0),
         ("CLIENT_TIMEOUT_S", "7", "client_timeout_s", 7.0),
         ("MAX_CONNECTIONS", "7", "max_connections", 7),
+        ("CORS_ALLOW_ORIGINS", "*", "cors_allow_origins", frozenset({"*"})),
+        (
+            "CORS_ALLOW_ORIGINS",
+            "https://Chat.example/, http://10.0.0.1:3000,https://a:443,http://[::1]:80,tauri://localhost",
+            "cors_allow_origins",
+            frozenset(
+                {
+                    "https://chat.example",
+                    "http://10.0.0.1:3000",
+                    "https://a",
+                    "http://[::1]",
+                    "tauri://localhost",
+                }
+            ),
+        ),
         ("ENGINE_API_KEY", " sk-1\n", "engine_api_key", b"sk-1"),
         ("BODY_MEMORY_MIB", "256", "body_memory_mib", 256),
     ],
@@ -184,6 +200,24 @@ def test_a_source_that_is_none_is_left_out() -> None:
     settings = read_settings({"ALLOWED_SOURCES": "node1,10.0.0.0/33,10."})
     assert settings.allowed_sources == AllowedSources(("10.",))
     assert [warning.split("'")[1] for warning in settings.warnings] == ["node1", "10.0.0.0/33"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "null",
+        "chat.example",
+        "https://chat.example/app",
+        "https://",
+        "https://*.example",
+        "a b",
+        "http://a:b",
+    ],
+)
+def test_an_origin_that_is_none_is_left_out(entry: str) -> None:
+    settings = read_settings({"CORS_ALLOW_ORIGINS": f"{entry},https://chat.example"})
+    assert settings.cors_allow_origins == {"https://chat.example"}
+    assert [warning.partition(":")[0] for warning in settings.warnings] == ["CORS_ALLOW_ORIGINS"]
 
 
 def test_the_secrets_file_wins_or_stops_the_process(tmp_path: Path) -> None:

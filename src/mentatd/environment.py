@@ -56,13 +56,18 @@ class Reader:
                 self._ignore(variable, text, f"its default stands ({variable.default})")
         return variable.parse(variable.default) if computed is None else computed
 
-    def many(self, variable: Variable[T], *, may_be_empty: bool = False) -> tuple[T, ...]:
+    def many(
+        self, variable: Variable[T], computed: tuple[T, ...] | None = None, *, may_be_empty: bool = False
+    ) -> tuple[T, ...]:
         """The entries of a comma-separated list, each once, without those that cannot be read.
 
+        Unset and empty take `computed`, or else the variable's default.
         `may_be_empty`: set and empty is no entry, and not the default.
         """
         text = self._environ.get(variable.name)
         if text is None or not (text or may_be_empty):
+            if computed is not None:
+                return computed
             text = variable.default
         entries: dict[T, None] = {}
         for entry in filter(None, map(str.strip, text.split(","))):

@@ -66,6 +66,8 @@ class Settings:
     """Large request bodies that are held at one time, in MiB."""
     engine_api_key: bytes | None = field(repr=False)
     """What the router's own questions to engines carry, visible ASCII; None: nothing."""
+    cors_allow_origins: frozenset[str]
+    """Pages that may read answers, as browsers write their origins, or `*`; none: CORS is off."""
     warnings: tuple[str, ...] = ()
     """What was ignored in the environment, one sentence each, to be logged once."""
 
@@ -91,6 +93,18 @@ def _bearer(text: str) -> bytes:
     if not re.fullmatch(r"\s*[!-~]+\s*", text):
         raise ValueError("not visible ASCII")
     return key(text)
+
+
+def _origin(entry: str) -> str:
+    """As a browser writes it: in lower case, without the scheme's own port and without a path."""
+    text = entry.lower().removesuffix("/")
+    match = re.fullmatch(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(:[0-9]{1,5})?", text)
+    if match is None:
+        if text == "*":
+            return text
+        raise ValueError("no origin")
+    scheme, host, port = match.groups("")
+    return f"{scheme}://{host}{'' if port == _OWN_PORTS.get(scheme) else port}"
 
 
 def _source(entry: str) -> str:
@@ -119,6 +133,7 @@ def _host(text: str) -> str:
     raise ValueError("neither an address nor a name")
 
 
+_OWN_PORTS = {"http": ":80", "https": ":443"}
 _PORT = "a port from 0 to 65535"
 _SECONDS = "a number of seconds above 0"
 
@@ -205,6 +220,13 @@ ENGINE_API_KEY = Variable(
     _bearer,
 )
 ENGINE_API_KEY_FILE = Variable("ENGINE_API_KEY_FILE", "a path", "unset", "read that key from this file", str)
+CORS_ALLOW_ORIGINS = Variable(
+    "CORS_ALLOW_ORIGINS",
+    "* or an origin like https://chat.example",
+    "unset",
+    "pages of other sites that may use the router",
+    _origin,
+)
 
 VARIABLES: tuple[Variable[Any], ...] = (
     SERVE_PORT,
@@ -230,6 +252,7 @@ VARIABLES: tuple[Variable[Any], ...] = (
     BODY_MEMORY_MIB,
     ENGINE_API_KEY,
     ENGINE_API_KEY_FILE,
+    CORS_ALLOW_ORIGINS,
 )
 
 
@@ -260,6 +283,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         max_connections=read.one(MAX_CONNECTIONS),
         body_memory_mib=read.one(BODY_MEMORY_MIB),
         engine_api_key=read.secret(ENGINE_API_KEY, ENGINE_API_KEY_FILE),
+        cors_allow_origins=frozenset(read.many(CORS_ALLOW_ORIGINS, ())),
     )
     return replace(settings, warnings=tuple(read.warnings))
 

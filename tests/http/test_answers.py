@@ -15,6 +15,11 @@ def test_an_answer_says_its_framing_date_and_type() -> None:
     )
 
 
+def test_whole_lines_are_put_in_as_they_are() -> None:
+    head = render_head(200, 0, b"x", ((b"A", b"1"),), b"B: 2\r\nC: 3\r\n", second=0, connection=b"close")
+    assert head.endswith(b"\r\nA: 1\r\nB: 2\r\nC: 3\r\nConnection: close\r\n\r\n")
+
+
 @pytest.mark.parametrize("status", [204, 304])
 def test_an_answer_that_has_no_body_does_not_speak_of_one(status: int) -> None:
     head = render_head(status, 0, b"text/plain", (), second=0, connection=None)

@@ -140,6 +140,31 @@ async def test_a_refusal_of_a_sound_request_keeps_the_connection() -> None:
         assert [(await peer.answer()).status for _ in range(2)] == [404, 200]
 
 
+async def test_fields_that_every_answer_carries() -> None:
+    def fields(request: Request | None) -> bytes:
+        return b"X-For: %b\r\n" % (b"-" if request is None else request.path.encode())
+
+    server = Server(Answering(), every_answer=fields)
+    await server.start(0, LOOPBACK)
+    try:
+        for data, path in (
+            (get("/a"), "/a"),
+            (get("/refused"), "/refused"),
+            (get("/crash"), "/crash"),
+            (get("/empty"), "/empty"),
+            (chunked("/b", b"x")[:-7] + b"\n", "/b"),
+            (b"BAD\r\n", "-"),
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(data)
+            async with within():
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+            assert f"\r\nX-For: {path}\r\n".encode() in head
+    finally:
+        await server.close()
+
+
 async def test_head_gets_the_head_of_the_answer_to_get() -> None:
     async with serving() as served:
         peer = await served.dial(

@@ -34,6 +34,7 @@ class Client:
         self.flow: Any = None
         self.http10 = False
         self.must_close = False
+        self.fields = b""
         self.began = False
         self.written = b""
         self.did: list[str] = []

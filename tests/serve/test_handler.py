@@ -206,3 +206,20 @@ async def test_every_refusal_is_told_of(router: Router) -> None:
         ("method_not_allowed", "/v1/chat/completions", True),
         ("malformed_request", "", False),
     ]
+
+
+async def test_a_post_of_another_sites_page_is_refused_before_its_body_comes(router: Router) -> None:
+    fields = "Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n"
+    for path, body in (("/x", b"{}"), ("/own", b"{}"), ("/x", bytes(1 << 20))):
+        answer = await router.ask("POST", path, fields, body)
+        assert (answer.status, answer.json["error"]["code"]) == (403, "origin_not_allowed")
+    assert (await router.ask("GET", "/v1/models", fields)).status == 200
+    assert (
+        await router.ask("POST", "/x", fields.replace("https://evil.example", "http://r"), b"{}")
+    ).status == 200
+
+
+async def test_no_preflight_is_granted_unless_it_is_set(router: Router) -> None:
+    answer = await router.ask("OPTIONS", "/x", "Origin: http://a\r\nAccess-Control-Request-Method: POST\r\n")
+    assert answer.status == 204
+    assert not [name for name in answer.fields if name.startswith("access-control")]

@@ -98,6 +98,12 @@ class Connection(asyncio.Protocol):
         connection's framing is in doubt); a flow that writes its own head asks this first."""
         return self._close or self._shared.draining
 
+    @property
+    def fields(self) -> bytes:
+        """The field lines that every answer carries (see `Server`); a flow that writes its own head puts them in."""
+        every_answer = self._shared.every_answer
+        return b"" if every_answer is None else every_answer(self._request)
+
     def answer(
         self, status: int, body: bytes, content_type: bytes = b"application/json", fields: Fields = ()
     ) -> None:
@@ -110,6 +116,7 @@ class Connection(asyncio.Protocol):
             len(body),
             content_type,
             fields,
+            self.fields,
             second=int(time.time()),
             connection=b"close" if close else b"keep-alive" if self.http10 else None,
         )

@@ -34,11 +34,18 @@ class Server:
         *,
         limits: Limits | None = None,
         allowed: Callable[[str], bool] = lambda peer: True,
+        every_answer: Callable[[Request | None], bytes] | None = None,
     ) -> None:
-        """`allowed` tells whether the client at an address may use the server; others get 403 on every path."""
+        """`allowed` tells whether the client at an address may use the server; others get 403 on every path.
+
+        `every_answer` gives field lines, each ending in CRLF, for the answer to a request, refusals included; it is
+        called with None where no head could be read.
+        """
         self._limits = limits or Limits()
         memory = BodyMemory(self._limits.body_memory, self._limits.pace_window_s)
-        self._shared = Shared(handler, self._limits, allowed, _descriptors_for_clients(), memory)
+        self._shared = Shared(
+            handler, self._limits, allowed, _descriptors_for_clients(), memory, every_answer
+        )
         times = (self._limits.client_timeout_s, self._limits.keep_alive_s, self._limits.linger_s)
         self._sweep = Sweep(self._shared.connections, min(_LARGEST_TICK_S, min(times) / 4))
         self._servers: list[asyncio.Server] = []

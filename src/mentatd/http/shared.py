@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mentatd.http.handler import Handler
 from mentatd.http.limits import Limits
 from mentatd.http.memory import BodyMemory
+from mentatd.http.request import Request
 
 if TYPE_CHECKING:
     from mentatd.http.reading import ServedConnection
@@ -28,6 +29,8 @@ class Shared:
     use when a connection gets it."""
     memory: BodyMemory
     """Of the bodies that are being read or forwarded."""
+    every_answer: Callable[[Request | None], bytes] | None = None
+    """Gives the field lines that the answer to a request carries, whoever writes its head."""
     connections: set[ServedConnection] = field(default_factory=set)
     overflow: int = 0
     """Those of `connections` that are open only to be answered 503."""

@@ -18,6 +18,7 @@ from mentatd.http.server import Limits, Server
 from mentatd.log import log
 from mentatd.serve.answering import Answering
 from mentatd.serve.cluster import Cluster
+from mentatd.serve.cors import Cors
 from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.handler import Endpoint, RouterHandler
 from mentatd.serve.inflight import Inflight
@@ -76,6 +77,7 @@ class Router:
             universe=settings.universe,
         )
         pace = Pace(settings.probe_interval_s, settings.probe_timeout_s, settings.probe_promote_s)
+        self._cors = Cors(settings.cors_allow_origins)
         self._key = EngineKey(settings.engine_api_key)
         self._prober = Prober(self._cluster, client, pace, key=self._key)
         self._inflight = Inflight(settings.serving_timeout_s)
@@ -99,13 +101,14 @@ class Router:
         )
         endpoints = self._endpoints(client, merge) | self._monitor.endpoints()
         self._server = Server(
-            RouterHandler(self._proxy, documents, endpoints, self._monitor.traffic.refused),
+            RouterHandler(self._proxy, documents, endpoints, self._monitor.traffic.refused, self._cors),
             limits=Limits(
                 client_timeout_s=settings.client_timeout_s,
                 max_connections=settings.max_connections,
                 body_memory=settings.body_memory_mib * 1024 * 1024,
             ),
             allowed=self._allowed,
+            every_answer=self._cors.fields if self._cors else None,
         )
 
     def _endpoints(self, client: Client, merge: Merge) -> dict[str, Endpoint]:
@@ -119,7 +122,7 @@ class Router:
             timeout_s=self._settings.mcp_timeout_s,
         )
         post = ("POST", "OPTIONS")
-        mcp = McpEndpoint(merge, self._answering)
+        mcp = McpEndpoint(merge, self._answering, self._cors)
         return {
             "/mcp": Endpoint(mcp.handle, post, MCP_BODY_LIMIT),
             tokens.RESPONSES_PATH: Endpoint(counting.handle_responses, post, tokens.BODY_LIMIT),

@@ -48,6 +48,7 @@ from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
 from mentatd.log import log
 from mentatd.serve import refusals
+from mentatd.serve.cors import without_cors
 from mentatd.serve.eventstream import (
     awaits_events,
     chunk,
@@ -193,16 +194,20 @@ class Exchange:
         self._rechunk = head.length is None and not head.chunked and not connection.http10
         self._keep = not until_close and not connection.must_close
         connection.began = True
-        add = b"Transfer-Encoding: chunked\r\n" if self._rechunk else b""
+        raw, add = head.raw, connection.fields
+        if add:
+            raw = without_cors(raw)
+        if self._rechunk:
+            add += b"Transfer-Encoding: chunked\r\n"
         if not self._keep:
             add += b"Connection: close\r\n"
         elif connection.http10:
             add += b"Connection: keep-alive\r\n"
         if until_close or self._rechunk:
-            connection.write(response_head(head.raw, coding=False, add=add))
+            connection.write(response_head(raw, coding=False, add=add))
             return None
         # a status that allows no body may not name a coding either (RFC 9112 section 6.1)
-        connection.write(response_head(head.raw, coding=head.length != 0, add=add) + rest)
+        connection.write(response_head(raw, coding=head.length != 0, add=add) + rest)
         return connection.write if self._body_began() else self._pass_on
 
     def _body_began(self) -> bool:

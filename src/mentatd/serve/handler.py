@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from mentatd.errors import Refusal
 from mentatd.http.request import Request
 from mentatd.serve import refusals
+from mentatd.serve.cors import Cors
 from mentatd.serve.pagefiles import PAGE, PARTS
 from mentatd.serve.status import Documents
 from mentatd.wire.openai import render_refusal
@@ -60,8 +61,10 @@ class RouterHandler:
         documents: Documents,
         endpoints: Mapping[str, Endpoint] | None = None,
         refused: Refused = lambda refusal, request, forwarded: None,
+        cors: Cors | None = None,
     ) -> None:
         """`endpoints`: further paths of the router's own, without a trailing slash."""
+        self._cors = cors or Cors()
         self._proxy = proxy
         self._refused = refused
         self._documents = documents
@@ -81,6 +84,8 @@ class RouterHandler:
     def admit(self, request: Request) -> Refusal | int:
         """The proxy decides about what it gets; an endpoint says how much it reads."""
         own = self._find(request.path)
+        if request.method == "POST" and self._cors.refuses(request):
+            return refusals.origin_not_allowed()
         if own is None and request.method == "POST":
             return self._proxy.admit(request)
         limit = UNREAD_BODY_LIMIT if own is None else own.body_limit
@@ -89,13 +94,15 @@ class RouterHandler:
     def handle(self, request: Request, connection: Connection) -> None:
         """Answer at an endpoint, refuse, or hand on to the proxy."""
         own = self._find(request.path)
-        if own is None and request.method == "POST":
+        if request.method == "POST" and self._cors.refuses(request):
+            connection.refuse(refusals.origin_not_allowed())
+        elif own is None and request.method == "POST":
             self._proxy.handle(request, connection)
         elif refusal := _refuse_method(request, own):
             connection.refuse(refusal)
         elif request.method == "OPTIONS":
             allow = ", ".join(_FORWARDED if own is None else own.methods).encode()
-            connection.answer(204, b"", _JSON, ((b"Allow", allow),))
+            connection.answer(204, b"", _JSON, ((b"Allow", allow), *self._cors.preflight(request, allow)))
         elif own is None:
             connection.refuse(refusals.unknown_path(request.method, request.path))
         else:

@@ -39,7 +39,7 @@ class Opening:
         framing = b"" if self.until_close else b"Transfer-Encoding: chunked\r\n"
         closing = b"" if self.keep else b"Connection: close\r\n"
         connection.began = True
-        connection.write(opening_head(date_line(int(time.time())), framing + closing))
+        connection.write(opening_head(date_line(int(time.time())), framing + closing + connection.fields))
 
     def comment(self, now: float, interval_s: float) -> None:
         """Write a comment, at most one in `interval_s` seconds."""

@@ -48,7 +48,12 @@ TABLE = (
     ),
     Kind(400, _REQUEST, "invalid_encoding", "the body is not what its Content-Encoding says"),
     Kind(403, "permission_error", "source_not_allowed", "the client's address is not in ALLOWED_SOURCES"),
-    Kind(403, "permission_error", "origin_not_allowed", "a browser page of another site asks for `/mcp`"),
+    Kind(
+        403,
+        "permission_error",
+        "origin_not_allowed",
+        "a page of another site sends a POST (CORS_ALLOW_ORIGINS)",
+    ),
     Kind(404, _REQUEST, "model_not_found", "nothing serves this model; see `available` and `not_ready`"),
     Kind(404, _REQUEST, "unknown_path", "the router has no document at this path"),
     Kind(405, _REQUEST, "method_not_allowed", "the path does not take this method; see the Allow field"),
@@ -146,8 +151,9 @@ def not_routed(model: str, found: NotAdmitted | Unknown) -> Refusal:
 
 
 def origin_not_allowed() -> Refusal:
-    """403: see `serve.mcp.endpoint.origin_allowed`."""
-    return _refuse("origin_not_allowed", "the Origin of this request is another site's")
+    """403: see `Cors.refuses`, and `origin_allowed` of `/mcp`."""
+    message = "the Origin of this request is another site's; CORS_ALLOW_ORIGINS can allow it"
+    return _refuse("origin_not_allowed", message)
 
 
 def invalid_prompt(message: str) -> Refusal:

@@ -16,6 +16,7 @@ class Recorder:
         self.flow: Flow | None = None
         self.head_only = head_only
         self.http10 = False
+        self.fields = b""
         self.began = False
         self.written = b""
         self.answered: tuple[int, bytes, bytes] | None = None

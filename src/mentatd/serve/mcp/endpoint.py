@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from mentatd.errors import Refusal
 from mentatd.http.request import Request
 from mentatd.serve import refusals
 from mentatd.serve.answering import Answering, Reply
+from mentatd.serve.cors import Cors, is_here, parse_origin
 from mentatd.serve.decoding import plain_body
 from mentatd.serve.mcp.merge import Merge
 from mentatd.wire import jsonrpc
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Bytes of a request's body."""
-_AUTHORITY = r"(\[[0-9a-f:.]+\]|[^\[\]:/?#@\\]+)(?::([0-9]*))?"
-_ORIGIN = re.compile(rf"([a-z][a-z0-9+.-]*)://{_AUTHORITY}")
-_HOST = re.compile(_AUTHORITY)
-_PORTS = {"http": "80", "https": "443"}
 
 
 class McpEndpoint:
     """Takes requests for the path `/mcp`."""
 
-    def __init__(self, merge: Merge, answering: Answering) -> None:
+    def __init__(self, merge: Merge, answering: Answering, cors: Cors | None = None) -> None:
+        """`cors`: pages of other sites that may ask too."""
+        self._cors = cors or Cors()
         self._merge = merge
         self._answering = answering
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Answer one POST; the server has seen to its size."""
-        if not origin_allowed(request.get(b"origin"), request.get(b"host")):
+        origin = request.get(b"origin")
+        if not (origin_allowed(origin, request.get(b"host")) or self._cors.allows(origin)):
             connection.refuse(refusals.origin_not_allowed())
             return
         self._answering.later(connection, self._answer(request, connection), "mcp")
@@ -82,17 +81,8 @@ def origin_allowed(origin: bytes | None, host: bytes | None) -> bool:
     """
     if origin is None:
         return True
-    said = _ORIGIN.fullmatch(origin.decode("latin-1").lower())
-    if said is None:
-        return False
-    scheme, name, port = said.groups()
-    if _is_loopback(name):
-        return True
-    default = _PORTS.get(scheme)
-    here = _HOST.fullmatch((host or b"").decode("latin-1").lower())
-    return (
-        default is not None and here is not None and (name, port or default) == (here[1], here[2] or default)
-    )
+    page = parse_origin(origin)
+    return page is not None and (_is_loopback(page.host) or is_here(page, host))
 
 
 def _is_loopback(name: str) -> bool:

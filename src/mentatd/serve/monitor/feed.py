@@ -37,8 +37,9 @@ REQUESTS_SHOWN = 200
 _CONTENT_TYPE = b"text/event-stream"
 _HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
-    b"Connection: close\r\n\r\nretry: 2000\n\n" % _CONTENT_TYPE
+    b"Connection: close\r\n" % _CONTENT_TYPE
 )
+_BEGIN = b"\r\nretry: 2000\n\n"
 
 
 class Viewer:
@@ -94,7 +95,7 @@ class Feed:
         self._viewers.add(viewer)
         connection.flow = viewer
         connection.began = True
-        connection.write(_HEAD)
+        connection.write(_HEAD + connection.fields + _BEGIN)
         self._joined.set()
         if not self._running:
             self._running = True
