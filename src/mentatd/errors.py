@@ -24,7 +24,13 @@ class WireError(MentatError):
 
 
 class UpstreamError(MentatError):
-    """A request to another HTTP server did not end in an answer. The text says what was tried and what came back."""
+    """A request to another HTTP server did not end in an answer. The text is `server: reason`."""
+
+    def __init__(self, server: object, reason: str) -> None:
+        """`server`: what was tried, an origin or a URL; `reason`: what came back."""
+        super().__init__(f"{server}: {reason}")
+        self.reason = reason
+        """The text without the server, for who names it already."""
 
 
 class ConnectFailed(UpstreamError):
@@ -42,8 +48,8 @@ class UpstreamBroken(UpstreamError):
     have closed it as idle, and whoever owns an idempotent question may ask it once more on a fresh one.
     """
 
-    def __init__(self, message: str, *, reused: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, server: object, reason: str, *, reused: bool = False) -> None:
+        super().__init__(server, reason)
         self.reused = reused
 
 

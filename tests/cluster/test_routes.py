@@ -116,7 +116,7 @@ def test_an_engine_that_lists_a_model_twice_serves_it_once() -> None:
 def test_an_announced_url_that_is_no_base_url_is_not_admitted() -> None:
     odd = group("odd", agent(openai=UrlService("http://h/v1?key=1")))
     built = table((odd, probe(odd, "m")), (A, probe(A, "m")))
-    reason = "endpoint probe failed: 'http://h/v1?key=1' is no http:// or https:// base URL"
+    reason = "endpoint probe failed: http://h/v1?key=1: no http:// or https:// base URL"
     assert built.groups["odd"].why_not == verdict(built.groups["odd"], now=100.0) == reason
     assert find(built, "m") == "a"
     assert find(built, "odd") == NotAdmitted({"odd": reason})

@@ -75,7 +75,7 @@ class Engine:
         self.sink = sink
         self.sent += b"".join(pieces)
         if self.fails:
-            sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000: closed before the request was sent"))
+            sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000", "closed before the request was sent"))
 
     def pause(self) -> None:
         self.did.append("pause")
@@ -178,7 +178,7 @@ class Stage:
         self.exchange.start(self.row)
 
     def failure(self) -> None:
-        self.engine.sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000: closed"))
+        self.engine.sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000", "closed"))
 
     @property
     def refused(self) -> tuple[int, str]:
@@ -198,7 +198,7 @@ async def staged() -> AsyncIterator[Stage]:
     did = list(stage.client.did), list(stage.engine.did), stage.client.written
     for event in (stage.exchange.client_lost, stage.exchange.deadline_passed, stage.exchange.message_ended):
         event()
-    stage.exchange.exchange_failed(UpstreamBroken("late"))
+    stage.exchange.exchange_failed(UpstreamBroken("http://10.0.0.2:8000", "late"))
     stage.exchange.keep_waiting(math.inf, 1.0)
     assert did == (stage.client.did, stage.engine.did, stage.client.written)
     assert len(stage.ends) == 1

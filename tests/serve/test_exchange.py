@@ -150,7 +150,7 @@ async def test_connects_where_nothing_is_idle(stage: Stage) -> None:
 
 async def test_a_failed_connect_is_answered_by_the_next_address(stage: Stage) -> None:
     stage.start(connected=False)
-    await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000: connection refused"))
+    await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000", "connection refused"))
     await stage.pool.settle("10.0.0.3", stage.engine)
     await until(lambda: stage.engine.sent)
     assert b"Host: 10.0.0.3:8000\r\n" in stage.engine.sent
@@ -164,7 +164,7 @@ async def test_a_failed_connect_is_answered_by_the_next_address(stage: Stage) ->
 async def test_an_idle_connection_of_the_next_address_is_used(stage: Stage) -> None:
     stage.pool.idle["10.0.0.3"] = stage.engine
     stage.start(connected=False)
-    await stage.pool.settle("10.0.0.2", ConnectFailed("refused"))
+    await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000", "refused"))
     await until(lambda: stage.engine.sent)
     assert stage.pool.asked == ["10.0.0.2"]
     stage.exchange.client_lost()
@@ -172,8 +172,8 @@ async def test_an_idle_connection_of_the_next_address_is_used(stage: Stage) -> N
 
 async def test_502_names_the_group_and_every_address(stage: Stage) -> None:
     stage.start(connected=False)
-    await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000: connection refused"))
-    await stage.pool.settle("10.0.0.3", ConnectFailed("http://10.0.0.3:8000: no route"))
+    await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000", "connection refused"))
+    await stage.pool.settle("10.0.0.3", ConnectFailed("http://10.0.0.3:8000", "no route"))
     await until(lambda: stage.ends)
     failures = "http://10.0.0.2:8000: connection refused; http://10.0.0.3:8000: no route"
     assert stage.refused == (502, f"group glm: {failures}")
@@ -240,7 +240,7 @@ async def test_a_connection_that_is_gone_when_it_is_used(stage: Stage) -> None:
 async def test_an_engine_that_fails_before_its_head_is_a_502(stage: Stage) -> None:
     stage.start()
     stage.failure()
-    assert stage.refused == (502, f"group glm at {FIRST}: http://10.0.0.2:8000: closed")
+    assert stage.refused == (502, f"group glm at {FIRST}: closed")
     assert stage.client.written == b""
     assert stage.ends == [(502, stage.refused[1])]
     assert stage.suspects == []
@@ -251,7 +251,7 @@ async def test_an_event_stream_that_breaks_between_events_says_why(stage: Stage)
     stage.engine.head(CHUNKED, b"9\r\ndata: a\n\n\r\n", b"data: a\n\n")
     stage.failure()
     event = (
-        b'data: {"error":{"message":"group glm at http://10.0.0.2:8000/v1: http://10.0.0.2:8000: closed",'
+        b'data: {"error":{"message":"group glm at http://10.0.0.2:8000/v1: closed",'
         b'"type":"server_error","param":null,"code":"engine_failed"}}\n\n'
     )
     assert stage.client.written.endswith(b"data: a\n\n\r\n%x\r\n%b\r\n" % (len(event), event))

@@ -324,6 +324,28 @@ async def test_a_url_is_asked_as_it_was_written(world: World) -> None:
         assert world.in_use() == f"http://localhost:{server.port}/deep/v1"
 
 
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("http://localhost:{port}/v1?key=1", "no http:// or https:// base URL"),
+        ("http://localhost:{port}/v1/\u00fc", "no http:// or https:// base URL"),
+        # the error's own text names the scheme's port, the announcement does not
+        ("https://127.255.255.254/v1", "connection refused"),
+    ],
+)
+async def test_a_url_is_named_once_in_the_reason_and_asked_only_if_requests_can_go_there(
+    world: World, capsys: pytest.CaptureFixture[str], url: str, error: str
+) -> None:
+    world.probe()
+    async with scripted(answering(answered(listing("m")))) as server:
+        url = url.format(port=server.port)
+        world.report(UrlService(url))
+        await until(world.found)
+        assert world.cluster.table.groups["glm"].why_not == f"endpoint probe failed: {url}: {error}"
+        assert server.lines == []
+    assert "event=group_probe group=glm ok=false" in capsys.readouterr().err
+
+
 async def test_a_large_list_is_read_in_a_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGE", 10)
     threads: list[object] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from mentatd.cluster.admission import STALE, Probe, why_not
+from mentatd.cluster.admission import STALE, WIRE_LIMIT, Probe, why_not
 from mentatd.cluster.groups import Group
 from mentatd.cluster.targets import Target, parse_target
 from mentatd.wire.openai import ModelEntry
@@ -103,7 +103,7 @@ def _state(
         try:
             route = _route(group, probe.url, fresh_until=probe.at + fresh_s)
         except ValueError as error:
-            reason = f"endpoint probe failed: {error}"
+            reason = f"endpoint probe failed: {probe.url[:WIRE_LIMIT]}: {error}"
     listed = tuple(entry.id for entry in _listed(probe))
     names = listed or (before.names if before is not None else ())
     return GroupState(group=group, probe=probe, why_not=reason, route=route, names=names)

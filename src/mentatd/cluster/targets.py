@@ -17,9 +17,6 @@ _BASE = re.compile(
 _SCHEME_PORT = {"http": 80, "https": 443}
 _UNDER_V1 = (b"/v1/", b"/v1?")
 
-_SHOWN = 200
-"""A URL is quoted to this many characters."""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -56,14 +53,14 @@ def parse_target(url: str) -> Target:
     """Take a base URL apart. Raises ValueError for what is no http or https URL of host, port and path."""
     match = _BASE.fullmatch(url)
     if match is None:
-        raise ValueError(f"{url[:_SHOWN]!r} is no http:// or https:// base URL")
+        raise ValueError("no http:// or https:// base URL")
     scheme, v6, name, port_text, path = match.groups("")
     own_port = _SCHEME_PORT[scheme.lower()]
     port = int(port_text or own_port)
     if not 0 < port < 65536:
-        raise ValueError(f"{url[:_SHOWN]!r} has no valid port")
+        raise ValueError("no valid port")
     if v6 and parse_address(v6) is None:
-        raise ValueError(f"{url[:_SHOWN]!r} has no valid IPv6 address")
+        raise ValueError("no valid IPv6 address")
     path = path.rstrip("/")
     host = (v6 or name).lower()
     authority = f"[{host.partition('%')[0]}]" if v6 else host

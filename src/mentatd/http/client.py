@@ -16,6 +16,8 @@ from mentatd.http.url import Location, parse_url
 
 __all__ = ["Answer", "Client", "Streaming"]
 
+_SHOWN = 200
+"""A URL is quoted to this many characters."""
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -95,7 +97,7 @@ class Client:
                 body += piece
                 too_large = len(body) > limit
             if too_large:
-                raise AnswerTooLarge(f"{question.location.origin}: an answer of more than {limit} bytes")
+                raise AnswerTooLarge(question.location.origin, f"an answer of more than {limit} bytes")
         return Answer(answer.status, answer.fields, bytes(body), answer.reused)
 
     def stream(
@@ -144,7 +146,7 @@ def _question(
     try:
         location = parse_url(url)
     except ValueError as error:
-        raise ConnectFailed(str(error)) from None
+        raise ConnectFailed(url[:_SHOWN], str(error)) from None
     lines = [
         f"{method} {location.target} HTTP/1.1",
         f"Host: {location.authority}",

@@ -92,15 +92,15 @@ class Pool:
 
         A cancelled connect leaves nothing behind."""
         if self._closed:
-            raise ConnectFailed(f"{origin}: not connected, the router is stopping")
+            raise ConnectFailed(origin, "not connected, the router is stopping")
         try:
             async with asyncio.timeout(timeout):
                 upstream = await self._dial(origin)
         except TimeoutError:
-            raise ConnectFailed(f"{origin}: timed out after {round(timeout, 2):g} s, connecting") from None
+            raise ConnectFailed(origin, f"timed out after {round(timeout, 2):g} s, connecting") from None
         if self._closed or not upstream.open:
             upstream.close()
-            raise ConnectFailed(f"{origin}: closed as soon as it was connected")
+            raise ConnectFailed(origin, "closed as soon as it was connected")
         self._open.add(upstream)
         return upstream
 
@@ -111,7 +111,7 @@ class Pool:
             # resolved here, because uvloop's own look-up would outlive a cancelled connect and then complain
             found = await self._loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
         except (OSError, ValueError, OverflowError) as error:
-            raise ConnectFailed(f"{origin}: {describe(error)}") from error
+            raise ConnectFailed(origin, describe(error)) from error
         failures: dict[str, str] = {}
         for address in dict.fromkeys(str(entry[4][0]) for entry in found):
             try:
@@ -132,7 +132,7 @@ class Pool:
             else:
                 _keep_alive(transport.get_extra_info("socket"))
                 return upstream
-        raise ConnectFailed(f"{origin}: {_summary(failures)}")
+        raise ConnectFailed(origin, _summary(failures))
 
     async def _tls_context(self) -> ssl.SSLContext:
         if self._context is None:

@@ -99,7 +99,7 @@ class Exchange:
         except TimeoutError:
             where = "before an answer" if self._head is None else "in the middle of the answer"
             raise UpstreamTimeout(
-                f"{self._upstream.origin}: timed out after {self._deadline.seconds:g} s, {where}"
+                self._upstream.origin, f"timed out after {self._deadline.seconds:g} s, {where}"
             ) from None
 
     def next_piece(self) -> bytes:

@@ -323,4 +323,4 @@ class Upstream(asyncio.Protocol):
         self.found_closed = self.reused and not self._answered
         self.close()
         if sink is not None:
-            sink.exchange_failed(UpstreamBroken(f"{self.origin}: {reason}", reused=self.reused))
+            sink.exchange_failed(UpstreamBroken(self.origin, reason, reused=self.reused))

@@ -47,16 +47,16 @@ def parse_url(url: str) -> Location:
     """
     found = _URL.fullmatch(url)
     if found is None:
-        raise ValueError(f"not an http or https URL that can be asked: {url[:200]!r}")
+        raise ValueError("not an http or https URL that can be asked")
     scheme, host = found["scheme"].lower(), found["host"].lower()
     port = int(found["port"] or _PORTS[scheme])
     if not 1 <= port <= 65535:
-        raise ValueError(f"port {port} is not between 1 and 65535: {url[:200]!r}")
+        raise ValueError(f"port {port} is not between 1 and 65535")
     if host.startswith("["):
         try:
             IPv6Address(host[1:-1])
         except ValueError:
-            raise ValueError(f"not an IPv6 address in brackets: {url[:200]!r}") from None
+            raise ValueError("not an IPv6 address in brackets") from None
     authority = host if port == _PORTS[scheme] else f"{host}:{port}"
     target = found["target"] or "/"
     if target.startswith("?"):

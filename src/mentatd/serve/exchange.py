@@ -259,7 +259,7 @@ class Exchange:
     def exchange_failed(self, error: UpstreamError) -> None:
         """Refuse in the engine's place, or cut what has begun."""
         if self._state != _ENDED:
-            self._fail(refusals.engine_failed(self._row.group, self._row.address, str(error)))
+            self._fail(refusals.engine_failed(self._row.group, self._row.address, error.reason))
 
     # -- what the client's connection and the clock report
 

@@ -16,6 +16,7 @@ from mentatd.cluster.admission import ERROR_LIMIT, Attempt, Probe
 from mentatd.cluster.candidates import plan, promotion_due
 from mentatd.cluster.groups import Group
 from mentatd.cluster.routes import RouteTable
+from mentatd.cluster.targets import parse_target
 from mentatd.errors import UpstreamError
 from mentatd.http.client import Client
 from mentatd.log import log
@@ -128,12 +129,14 @@ class _Asker:
         try:
             models = await self._models(group, url)
         except (UpstreamError, ValueError) as failure:
-            error = _without(url, str(failure))[:ERROR_LIMIT]
+            reason = failure.reason if isinstance(failure, UpstreamError) else str(failure)
+            error = reason[:ERROR_LIMIT]
         now = self._clock()
         return Attempt(url=url, error=error, seconds=now - began, at=now), models
 
     async def _models(self, group: Group, url: str) -> tuple[ModelEntry, ...]:
-        """Raises UpstreamError, or ValueError for an answer that is no list of models."""
+        """Raises UpstreamError, or ValueError for a URL that is no base and an answer that is no list of models."""
+        parse_target(url)
         answer = await self._client.ask(
             "GET",
             f"{url.rstrip('/')}/models",
@@ -149,12 +152,6 @@ class _Asker:
         if len(answer.body) < LARGE:
             return read_models(answer.body, group.name)
         return await asyncio.to_thread(read_models, answer.body, group.name)
-
-
-def _without(url: str, text: str) -> str:
-    """The client's texts begin with the server that was asked, and so does whatever quotes an attempt."""
-    server, separator, rest = text.partition(": ")
-    return rest if separator and url.startswith(server) else text
 
 
 class _GroupProber:

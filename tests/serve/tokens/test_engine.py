@@ -30,7 +30,7 @@ class Client:
     async def ask(self, method: str, url: str, **more: Any) -> Answer:
         self.asked.append((f"{method} {url}", more))
         if "10.0.0.1" in url:
-            raise ConnectFailed(f"{url}: no route to host")
+            raise ConnectFailed(url, "no route to host")
         return OK
 
 

@@ -36,7 +36,7 @@ async def read_answer(answer: Streaming, id_: int, url: str, reply: Reply) -> Ou
     async for piece in answer.pieces():
         body += piece
         if len(body) > ANSWER_LIMIT:
-            raise AnswerTooLarge(f"{url}: an answer of over {ANSWER_LIMIT} bytes")
+            raise AnswerTooLarge(url, f"an answer of over {ANSWER_LIMIT} bytes")
     for message in jsonrpc.read_body(bytes(body)).messages:
         if isinstance(message, Outcome) and _answers(message, id_):
             return message
@@ -54,7 +54,7 @@ async def _read_events(answer: Streaming, id_: int, url: str, reply: Reply) -> O
                     if isinstance(message, Call):
                         await reply(_declined(message))
     except EventTooLarge as error:
-        raise AnswerTooLarge(f"{url}: {error}") from None
+        raise AnswerTooLarge(url, str(error)) from None
     raise GroupFailed(f"{url}: the event stream ended without an answer")
 
 

@@ -108,7 +108,7 @@ class Engine:
             except UpstreamTimeout:
                 raise self._late(target) from None
             except UpstreamError as error:
-                raise CountRefused(refusals.engine_failed(self._group, target.url, str(error))) from None
+                raise CountRefused(refusals.engine_failed(self._group, target.url, error.reason)) from None
         raise CountRefused(refusals.engine_unreachable(self._group, self._failures))
 
     async def _post(self, target: Target, path: bytes, body: bytes) -> Answer:
