@@ -26,10 +26,13 @@ function draw() {
   due = false;
   const view = { connecting: store.stats === null, detail: place.model !== null };
   render(top, header(store, open));
-  render(main, [
-    store.link.state === "lost" ? lost(store) : null,
-    ...(view.connecting ? [] : view.detail ? detail(store, place, actions) : overview()),
-  ].filter((each) => each !== null));
+  render(
+    main,
+    [
+      store.link.state === "lost" ? lost(store) : null,
+      ...(view.connecting ? [] : view.detail ? detail(store, place, actions) : overview()),
+    ].filter((each) => each !== null),
+  );
   main.className = `${view.detail ? "detail" : "overview"} ${store.link.state}`;
   document.title = view.detail ? `${place.model} · mentatd-serve` : "mentatd-serve";
 }
@@ -54,10 +57,13 @@ function tick() {
   clearTimeout(ticker);
   if (document.hidden) return;
   const quick = place.model !== null && store.stats?.requests.length > 0 && store.link.state !== "lost";
-  ticker = setTimeout(() => {
-    changed();
-    tick();
-  }, quick ? TICK_WHILE_REQUESTS_SHOW_MS : TICK_MS);
+  ticker = setTimeout(
+    () => {
+      changed();
+      tick();
+    },
+    quick ? TICK_WHILE_REQUESTS_SHOW_MS : TICK_MS,
+  );
 }
 
 // Follow a link of the page; one that is to open elsewhere is the browser's.

@@ -19,7 +19,13 @@ export function sparkline(values, times, max = null) {
     const top = max ?? Math.max(1e-9, ...values.filter(known));
     const runs = trace(values, times, end, top);
     svg = h(
-      "svg", { class: "spark", viewBox: `0 -4 ${WIDTH} ${HEIGHT + 8}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      "svg",
+      {
+        class: "spark",
+        viewBox: `0 -4 ${WIDTH} ${HEIGHT + 8}`,
+        preserveAspectRatio: "none",
+        "aria-hidden": "true",
+      },
       h("path", { class: "area", d: area(runs) }),
       h("path", { class: "line", d: line(runs) }),
     );
@@ -36,27 +42,45 @@ export function chart({ title, lines, times, now, show, max = null, hover }) {
   const at = hover.at === null ? times.length - 1 : nearest(times, now - SPAN_S + hover.at * SPAN_S);
   const empty = values.length === 0;
   return h(
-    "figure", { class: "chart", key: title },
+    "figure",
+    { class: "chart", key: title },
     h(
-      "figcaption", null,
+      "figcaption",
+      null,
       h("span", { class: "chart-title" }, title),
-      lines.map((each) => h(
-        "span", { class: `legend ${each.tone}`, key: each.name },
-        h("i", { "aria-hidden": "true" }), each.name, " ",
-        h("b", null, at < 0 ? NONE : show(each.values?.[at] ?? null)),
-      )),
+      lines.map((each) =>
+        h(
+          "span",
+          { class: `legend ${each.tone}`, key: each.name },
+          h("i", { "aria-hidden": "true" }),
+          each.name,
+          " ",
+          h("b", null, at < 0 ? NONE : show(each.values?.[at] ?? null)),
+        ),
+      ),
     ),
     h(
-      "div", {
-        class: "plot", role: "img", "aria-label": described(title, lines, show),
-        onpointermove: (event) => hover.set(shareAt(event)), onpointerleave: () => hover.set(null),
+      "div",
+      {
+        class: "plot",
+        role: "img",
+        "aria-label": described(title, lines, show),
+        onpointermove: (event) => hover.set(shareAt(event)),
+        onpointerleave: () => hover.set(null),
       },
       h("span", { class: "top" }, empty ? "" : show(top)),
-      empty ? h("span", { class: "nothing" }, "nothing in the last five minutes") : plot(lines, times, now, top, hover.at),
+      empty
+        ? h("span", { class: "nothing" }, "nothing in the last five minutes")
+        : plot(lines, times, now, top, hover.at),
     ),
     h(
-      "div", { class: "axis", "aria-hidden": "true" },
-      h("span", null, hover.at === null ? "5 min ago" : `${Math.round((1 - hover.at) * SPAN_S)} s before now`),
+      "div",
+      { class: "axis", "aria-hidden": "true" },
+      h(
+        "span",
+        null,
+        hover.at === null ? "5 min ago" : `${Math.round((1 - hover.at) * SPAN_S)} s before now`,
+      ),
       h("span", null, "now"),
     ),
   );
@@ -65,13 +89,20 @@ export function chart({ title, lines, times, now, show, max = null, hover }) {
 function plot(lines, times, now, top, hover) {
   const runs = lines.map((each) => [each, trace(each.values ?? [], times, now, top)]);
   return h(
-    "svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    "svg",
+    { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     [0, 50, 100].map((y) => h("line", { class: "grid", x1: 0, x2: WIDTH, y1: y, y2: y })),
-    runs.map(([each, run], index) => h(
-      "g", { class: each.tone, key: each.name },
-      index === 0 ? h("path", { class: "area", d: area(run) }) : null, h("path", { class: "line", d: line(run) }),
-    )),
-    hover === null ? null : h("line", { class: "cursor", x1: hover * WIDTH, x2: hover * WIDTH, y1: 0, y2: HEIGHT }),
+    runs.map(([each, run], index) =>
+      h(
+        "g",
+        { class: each.tone, key: each.name },
+        index === 0 ? h("path", { class: "area", d: area(run) }) : null,
+        h("path", { class: "line", d: line(run) }),
+      ),
+    ),
+    hover === null
+      ? null
+      : h("line", { class: "cursor", x1: hover * WIDTH, x2: hover * WIDTH, y1: 0, y2: HEIGHT }),
   );
 }
 
@@ -93,10 +124,12 @@ function trace(values, times, end, top) {
 }
 
 function line(runs) {
-  return runs.map(([first, ...rest]) => {
-    const start = `M${first}`;
-    return rest.length === 0 ? `${start}h2` : `${start}L${rest.join(" ")}`;
-  }).join("");
+  return runs
+    .map(([first, ...rest]) => {
+      const start = `M${first}`;
+      return rest.length === 0 ? `${start}h2` : `${start}L${rest.join(" ")}`;
+    })
+    .join("");
 }
 
 function area(runs) {

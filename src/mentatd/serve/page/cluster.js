@@ -1,41 +1,53 @@
 // The cluster: daemons, groups with their agents and addresses, and what changed.
 
 import { href } from "./address.js";
-import { h, scroll } from "./dom.js";
+import { h } from "./dom.js";
 import { ago, counted, host } from "./format.js";
-import { dot } from "./header.js";
-import { time } from "./requests.js";
+import { code, dot, figure, named, quiet, table, text, time } from "./parts.js";
 import { change, predicate, sentence } from "./words.js";
 
 const AGENTS_SHOWN = 8; // of one group
+const DAEMON_COLUMNS = [["<Daemon"], ["<Found by"], ["<State"], ["Read"]];
+const GROUP_COLUMNS = [["<Group"], ["<Agents"], ["<OpenAI address"], ["<MCP address"]];
 
 export function cluster(store, open) {
   if (store.status === null) return null;
   const daemons = Object.entries(store.status.daemons);
   const groups = Object.entries(store.status.groups);
   return h(
-    "section", { "aria-labelledby": "cluster", key: "cluster", class: "cluster" },
+    "section",
+    { "aria-labelledby": "cluster", key: "cluster", class: "cluster" },
     h("h2", { id: "cluster" }, "Cluster"),
-    h("div", { class: "columns" }, daemonTable(daemons, store.sinceStatus), groups.length === 0 ? null : groupTable(groups, open)),
+    h(
+      "div",
+      { class: "columns" },
+      daemons.length === 0
+        ? h("p", { class: "nothing", key: "none" }, "No daemon is known.")
+        : table(
+            "Daemons",
+            DAEMON_COLUMNS,
+            daemons.map((each) => daemonRow(each, store.sinceStatus)),
+          ),
+      groups.length === 0
+        ? null
+        : table(
+            "Groups",
+            GROUP_COLUMNS,
+            groups.map((each) => groupRow(each, open)),
+          ),
+    ),
   );
 }
 
-function daemonTable(daemons, elapsed) {
-  if (daemons.length === 0) return h("p", { class: "nothing", key: "daemons" }, "No daemon is known.");
-  return scroll(
-    "Daemons",
-    h(
-      "table", { class: "rows", "aria-label": "Daemons" },
-      h("thead", null, h("tr", null, ["Daemon", "Found by", "State"].map((name) => h("th", { scope: "col", class: "text", key: name }, name)),
-        h("th", { scope: "col" }, "Read"))),
-      h("tbody", null, daemons.map(([address, daemon]) => h(
-        "tr", { key: address, class: daemon.connected ? "" : "off" },
-        h("th", { scope: "row" }, h("bdi", { class: "code" }, address), h("div", { class: "quiet" }, h("bdi", null, daemon.hostname))),
-        h("td", { class: "text" }, daemon.source),
-        h("td", { class: "text state" }, dot(daemon.connected ? "ok" : daemon.error ? "bad" : "none"), h("bdi", null, stateOf(daemon))),
-        h("td", null, ago(daemon.age_s === null ? null : daemon.age_s + elapsed)),
-      ))),
-    ),
+function daemonRow([address, daemon], elapsed) {
+  const level = daemon.connected ? "ok" : daemon.error ? "bad" : "none";
+  return h(
+    "tr",
+    { key: address, class: daemon.connected ? null : "off" },
+    h("th", { scope: "row" }, code(address), quiet("host", named(daemon.hostname))),
+    text(daemon.source),
+    h("td", { class: "text state" }, dot(level), named(stateOf(daemon))),
+    figure(ago(daemon.age_s === null ? null : daemon.age_s + elapsed)),
   );
 }
 
@@ -45,40 +57,50 @@ function stateOf(daemon) {
   return daemon.events ? "connected" : "polled; its events are not open";
 }
 
-function groupTable(groups, open) {
-  return scroll(
-    "Groups",
+function groupRow([name, group], open) {
+  const link = href({ model: group.models?.[0] ?? name, group: name });
+  return h(
+    "tr",
+    { key: name, class: group.healthy ? null : "off" },
     h(
-      "table", { class: "rows", "aria-label": "Groups" },
-      h("thead", null, h("tr", null, ["Group", "Agents", "OpenAI address", "MCP address"].map((name) => h("th", { scope: "col", class: "text", key: name }, name)))),
-      h("tbody", null, groups.map(([name, group]) => h(
-        "tr", { key: name, class: group.healthy ? "" : "off" },
-        h(
-          "th", { scope: "row" }, dot(group.healthy ? "ok" : "bad"),
-          h("a", { href: href({ model: group.models?.[0] ?? name, group: name }), onclick: open }, h("bdi", null, name)),
-          h("div", { class: "quiet" }, "from ", h("bdi", null, group.daemon)),
-        ),
-        h("td", { class: "text" }, agents(group)),
-        h("td", { class: "text" }, h("bdi", { class: "code" }, host(group.openai)), h("div", { class: "quiet" }, standing(group))),
-        h("td", { class: "text" }, h("bdi", { class: "code" }, host(group.mcp))),
-      ))),
+      "th",
+      { scope: "row" },
+      dot(group.healthy ? "ok" : "bad"),
+      h("a", { href: link, onclick: open }, named(name)),
+      quiet("from", "from ", named(group.daemon)),
     ),
+    text(agents(group)),
+    text(code(host(group.openai)), quiet("standing", standing(group))),
+    text(code(host(group.mcp))),
   );
 }
 
 // The agents, one a line, and how many actors run.
 function agents(group) {
   const rows = group.agents ?? [];
-  const shown = rows.slice(0, AGENTS_SHOWN);
+  const more = rows.length - AGENTS_SHOWN;
   return [
-    shown.map((agent) => h(
-      "div", { class: "agent", key: agent.id, title: agent.id },
-      dot(!agent.alive ? "bad" : agent.degraded ? "warn" : "ok"), h("bdi", { class: "code" }, agent.container || agent.id),
-      h("span", { class: "quiet" }, ` on ${agent.node_ip}${agent.alive ? agent.degraded ? ", degraded" : "" : ", lost"}`),
-    )),
-    rows.length === shown.length ? null : h("div", { class: "quiet", key: "more" }, `${rows.length - shown.length} more, ${group.agents_alive} alive in all`),
-    group.actors_running === 0 && group.healthy ? null : h("div", { class: "quiet", key: "actors" }, `${counted(group.actors_running, "actor")} running`),
+    rows.slice(0, AGENTS_SHOWN).map(agentLine),
+    more <= 0 ? null : quiet("more", `${more} more, ${group.agents_alive} alive in all`),
+    group.actors_running === 0 && group.healthy
+      ? null
+      : quiet("actors", `${counted(group.actors_running, "actor")} running`),
   ];
+}
+
+function agentLine(agent) {
+  const [level, said] = !agent.alive
+    ? ["bad", ", lost"]
+    : agent.degraded
+      ? ["warn", ", degraded"]
+      : ["ok", ""];
+  return h(
+    "div",
+    { class: "agent", key: agent.id, title: agent.id },
+    dot(level),
+    code(agent.container || agent.id),
+    h("span", { class: "quiet" }, ` on ${agent.node_ip}${said}`),
+  );
 }
 
 function standing(group) {
@@ -90,19 +112,28 @@ function standing(group) {
 export function timeline(store) {
   const rows = [...store.changes].reverse();
   return h(
-    "section", { "aria-labelledby": "timeline", key: "timeline" },
+    "section",
+    { "aria-labelledby": "timeline", key: "timeline" },
     h("h2", { id: "timeline" }, "Timeline"),
-    rows.length === 0 ? h("p", { class: "nothing" }, "Nothing has changed since the router started.") : h(
-      "ol", { class: "lines", tabindex: 0, "aria-labelledby": "timeline" },
-      rows.map((row) => {
-        const { tone, verb, detail } = change(row.kind, row.detail);
-        return h(
-          "li", { key: row.id },
-          time(row.at), dot(tone),
-          h("span", null, h("bdi", { class: "subject" }, row.subject), ` ${verb}`,
-            detail ? h("div", { class: "quiet", key: "detail" }, h("bdi", null, detail)) : null),
-        );
-      }),
+    rows.length === 0
+      ? h("p", { class: "nothing" }, "Nothing has changed since the router started.")
+      : h("ol", { class: "lines", tabindex: 0, "aria-labelledby": "timeline" }, rows.map(changeLine)),
+  );
+}
+
+function changeLine(row) {
+  const { tone, verb, detail } = change(row.kind, row.detail);
+  return h(
+    "li",
+    { key: row.id },
+    time(row.at),
+    dot(tone),
+    h(
+      "span",
+      null,
+      named(row.subject, "subject"),
+      ` ${verb}`,
+      detail ? quiet("detail", named(detail)) : null,
     ),
   );
 }

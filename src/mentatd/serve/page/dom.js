@@ -1,20 +1,15 @@
-// The page as a function of its data. A view returns a tree of plain objects, made by `h`; `render` makes the document
-// equal to it and touches only what differs, so that selections, focus and scroll positions survive.
+// The page as a function of its data. A view returns a tree of plain objects, made by `h`; `render` makes the
+// document equal to it and touches only what differs, so that selections, focus and scroll positions survive.
 // Text becomes text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const made = Symbol("what this node was made from");
 
-// One element. `key`, among the attributes, names it among its siblings. An attribute that is null, undefined or false is
-// left out; a function is the listener of its name (`onclick`); `value` is only given to a new element. A tree that is
-// given again, the same object, is known to be unchanged.
+// One element. `key`, among the attributes, names it among its siblings. An attribute that is null, undefined or
+// false is left out; a function is the listener of its name (`onclick`); `value` is only given to a new element. A
+// tree that is given again, the same object, is known to be unchanged.
 export function h(tag, attributes, ...children) {
   return { tag, attributes: attributes ?? {}, children: children.flat(Infinity).filter(isContent) };
-}
-
-// What may be wider than the page, and then scrolls by itself, by the keyboard too.
-export function scroll(label, table) {
-  return h("div", { class: "scroll", key: `scroll ${label}`, role: "group", "aria-label": label, tabindex: 0 }, table);
 }
 
 function isContent(child) {
@@ -82,7 +77,8 @@ function update(node, child) {
   const before = node[made].attributes;
   if (before === child.attributes) return;
   for (const name of Object.keys(before)) if (!(name in child.attributes)) set(node, name, null);
-  for (const [name, value] of Object.entries(child.attributes)) if (before[name] !== value) set(node, name, value);
+  for (const [name, value] of Object.entries(child.attributes))
+    if (before[name] !== value) set(node, name, value);
   node[made] = { tag: child.tag, attributes: child.attributes };
   render(node, child.children);
 }

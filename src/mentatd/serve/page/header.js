@@ -3,6 +3,7 @@
 import { href } from "./address.js";
 import { h } from "./dom.js";
 import { NONE, age, whole } from "./format.js";
+import { dot, named } from "./parts.js";
 import { health } from "./words.js";
 
 const LINKS = {
@@ -16,12 +17,23 @@ export function header(store, open) {
   const { stats, status } = store;
   return [
     h(
-      "div", { class: "brand", key: "brand" },
-      h("a", { href: "/", onclick: open }, h("img", { src: "/page/icon.svg", alt: "", width: 22, height: 22 }), "mentatd-serve"),
+      "div",
+      { class: "brand", key: "brand" },
+      h(
+        "a",
+        { href: "/", onclick: open },
+        h("img", { src: "/page/icon.svg", alt: "", width: 22, height: 22 }),
+        "mentatd-serve",
+      ),
     ),
-    h("p", { class: "health", key: "health", role: "status" }, stats === null ? "Loading…" : condition(store, open)),
     h(
-      "dl", { class: "facts", key: "facts" },
+      "p",
+      { class: "health", key: "health", role: "status" },
+      stats === null ? "Loading…" : condition(store, open),
+    ),
+    h(
+      "dl",
+      { class: "facts", key: "facts" },
       fact("In flight", whole(stats?.in_flight)),
       fact("Daemons", daemons(status)),
       fact("Up", stats === null ? NONE : age(Math.floor(stats.uptime_s + store.sinceStats))),
@@ -39,10 +51,17 @@ function condition(store, open) {
   return [
     dot(level),
     h(
-      "span", null, text,
-      name === undefined ? null : [
-        " ", h("a", { class: "name", href: href({ model: name, group }), onclick: open }, h("bdi", null, name)), " ", rest,
-      ],
+      "span",
+      null,
+      text,
+      name === undefined
+        ? null
+        : [
+            " ",
+            h("a", { class: "name", href: href({ model: name, group }), onclick: open }, named(name)),
+            " ",
+            rest,
+          ],
     ),
   ];
 }
@@ -51,13 +70,11 @@ function condition(store, open) {
 export function lost(store) {
   const seen = store.stats === null ? "" : " What you see below is what it said last.";
   return h(
-    "p", { class: "banner", role: "alert", key: "lost" },
-    h("b", null, "The router does not answer: "), `${store.link.reason}.${seen} This page keeps trying.`,
+    "p",
+    { class: "banner", role: "alert", key: "lost" },
+    h("b", null, "The router does not answer: "),
+    `${store.link.reason}.${seen} This page keeps trying.`,
   );
-}
-
-export function dot(level) {
-  return h("i", { class: `dot ${level}`, "aria-hidden": "true" });
 }
 
 function dotted([level, text]) {

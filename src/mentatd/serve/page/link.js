@@ -1,7 +1,7 @@
 // How the documents come: as a stream of events, or by asking again and again where the stream cannot be had.
 //
-// Whatever goes wrong with the stream, it is given up and the router is asked at once: its answer tells whether it can be
-// reached. While the page is hidden nothing is asked for at all.
+// Whatever goes wrong with the stream, it is given up and the router is asked at once: its answer tells whether it can
+// be reached. While the page is hidden nothing is asked for at all.
 
 const POLL_MS = 2000;
 const STATUS_EVERY = 3; // polls
@@ -46,11 +46,12 @@ export class Link {
     const stream = new EventSource("/events.json");
     this.#stream = stream;
     this.#listen();
-    const on = (name, take) => stream.addEventListener(name, (event) => {
-      this.#listen();
-      take(JSON.parse(event.data));
-      this.#changed();
-    });
+    const on = (name, take) =>
+      stream.addEventListener(name, (event) => {
+        this.#listen();
+        take(JSON.parse(event.data));
+        this.#changed();
+      });
     on("state", ({ stats, status }) => {
       this.#store.takeStats(stats);
       this.#store.takeStatus(status);
@@ -85,7 +86,11 @@ export class Link {
     const round = this.#round;
     try {
       const first = this.#polls % STATUS_EVERY === 0;
-      const asked = [ask("/stats.json"), first ? ask("/status.json") : null, first ? ask("/history.json") : null];
+      const asked = [
+        ask("/stats.json"),
+        first ? ask("/status.json") : null,
+        first ? ask("/history.json") : null,
+      ];
       const [stats, status, history] = await Promise.all(asked);
       if (round !== this.#round) return;
       this.#polls += 1;
@@ -133,7 +138,9 @@ async function ask(path) {
   try {
     answer = await fetch(path, { signal: AbortSignal.timeout(ANSWER_MS), cache: "no-store" });
   } catch (error) {
-    throw new Error(error.name === "TimeoutError" ? `no answer within ${ANSWER_MS / 1000} s` : "no connection");
+    throw new Error(
+      error.name === "TimeoutError" ? `no answer within ${ANSWER_MS / 1000} s` : "no connection",
+    );
   }
   if (!answer.ok) throw new Error(await reasonOf(answer));
   return answer.json();

@@ -4,7 +4,7 @@ import { hrefOf } from "./address.js";
 import { sparkline } from "./charts.js";
 import { h } from "./dom.js";
 import { counted, count, duration, host, percent, rate, whole } from "./format.js";
-import { dot } from "./header.js";
+import { code, dot, named } from "./parts.js";
 import { nameOf } from "./store.js";
 import { addresses, predicate, sentence } from "./words.js";
 
@@ -28,45 +28,73 @@ export function models(store, place, { open, find }) {
   const wanted = place.find.trim().toLowerCase();
   const rows = all.filter((row) => `${row.model}\n${row.group}`.toLowerCase().includes(wanted));
   return h(
-    "section", { "aria-labelledby": "models", key: "models" },
+    "section",
+    { "aria-labelledby": "models", key: "models" },
     h(
-      "div", { class: "section-head" },
+      "div",
+      { class: "section-head" },
       h("h1", { id: "models", tabindex: -1 }, "Models"),
-      all.length < FILTER_FROM && wanted === "" ? null : h("input", {
-        key: "find", type: "search", class: "find", placeholder: "Filter", "aria-label": "Filter models by name or group",
-        value: place.find, spellcheck: "false", autocomplete: "off", oninput: (event) => find(event.target.value),
-      }),
-      wanted === "" ? null : h("span", { class: "quiet", key: "found" }, `${counted(rows.length, "row")} of ${all.length}`),
+      all.length < FILTER_FROM && wanted === ""
+        ? null
+        : h("input", {
+            key: "find",
+            type: "search",
+            class: "find",
+            placeholder: "Filter",
+            "aria-label": "Filter models by name or group",
+            value: place.find,
+            spellcheck: "false",
+            autocomplete: "off",
+            oninput: (event) => find(event.target.value),
+          }),
+      wanted === ""
+        ? null
+        : h("span", { class: "quiet", key: "found" }, `${counted(rows.length, "row")} of ${all.length}`),
     ),
-    rows.length === 0 ? h("p", { class: "nothing" }, "No model or group has this in its name.") : table(store, rows, open),
+    rows.length === 0
+      ? h("p", { class: "nothing" }, "No model or group has this in its name.")
+      : table(store, rows, open),
   );
 }
 
 function table(store, rows, open) {
   return h(
-    "table", { class: "models", role: "table", "aria-label": "Models" },
+    "table",
+    { class: "models", role: "table", "aria-label": "Models" },
     h(
-      "thead", { role: "rowgroup" },
+      "thead",
+      { role: "rowgroup" },
       h(
-        "tr", { role: "row" },
+        "tr",
+        { role: "row" },
         h("th", { class: "what", scope: "col", role: "columnheader" }, "Model"),
-        COLUMNS.map(([name, title]) => h("th", { scope: "col", role: "columnheader", title, key: name }, name)),
+        COLUMNS.map(([name, title]) =>
+          h("th", { scope: "col", role: "columnheader", title, key: name }, name),
+        ),
       ),
     ),
-    h("tbody", { role: "rowgroup" }, rows.map((row) => (row.healthy ? serving : failing)(store, row, open))),
+    h(
+      "tbody",
+      { role: "rowgroup" },
+      rows.map((row) => (row.healthy ? serving : failing)(store, row, open)),
+    ),
   );
 }
 
 function serving(store, row, open) {
   const series = store.seriesOf(row) ?? {};
   const { times } = store;
-  const figure = (label, text, full, spark = null) => h(
-    "td", { role: "cell", "data-label": label, key: label, title: full },
-    h("span", { class: text === "0" ? "figure zero" : "figure" }, text), spark,
-  );
+  const figure = (label, text, full, spark = null) =>
+    h(
+      "td",
+      { role: "cell", "data-label": label, key: label, title: full },
+      h("span", { class: text === "0" ? "figure zero" : "figure" }, text),
+      spark,
+    );
   const spark = (name, max) => sparkline(series[name], times, max);
   return h(
-    "tr", { role: "row", key: nameOf(row) },
+    "tr",
+    { role: "row", key: nameOf(row) },
     name(store, row, open),
     figure("Proxied", whole(row.inflight), null, spark("proxied")),
     figure("Running", whole(row.running), null, spark("running")),
@@ -85,12 +113,14 @@ function failing(store, row, open) {
   const group = store.status?.groups[row.group];
   const found = group ? addresses(group) : [];
   return h(
-    "tr", { role: "row", key: nameOf(row), class: "off" },
+    "tr",
+    { role: "row", key: nameOf(row), class: "off" },
     name(store, row, open),
     h(
-      "td", { role: "cell", class: "why", colspan: COLUMNS.length, "aria-colspan": COLUMNS.length, key: "why" },
+      "td",
+      { role: "cell", class: "why", colspan: COLUMNS.length, "aria-colspan": COLUMNS.length, key: "why" },
       h("p", { class: "reason" }, sentence(predicate(row.why_not, found.length))),
-      group?.openai_note ? h("p", { key: "note" }, "Its agent reports: ", h("bdi", null, group.openai_note)) : null,
+      group?.openai_note ? h("p", { key: "note" }, "Its agent reports: ", named(group.openai_note)) : null,
       found.length === 0 ? null : verdicts(found),
       row.inflight > 0 ? h("p", { key: "carried" }, `${counted(row.inflight, "request")} in flight`) : null,
     ),
@@ -100,26 +130,45 @@ function failing(store, row, open) {
 // Each address of a group, with what came of it.
 export function verdicts(found) {
   return h(
-    "ul", { class: "verdicts", key: "verdicts" },
-    found.map(({ url, level, verdict, seconds }) => h(
-      "li", { key: url },
-      dot(level), h("bdi", { class: "code" }, host(url)), " ", h("span", { class: level }, h("bdi", null, verdict)),
-      seconds === undefined ? null : h("span", { class: "quiet", key: "seconds" }, ` ${duration(seconds)}`),
-    )),
+    "ul",
+    { class: "verdicts", key: "verdicts" },
+    found.map(({ url, level, verdict, seconds }) =>
+      h(
+        "li",
+        { key: url },
+        dot(level),
+        code(host(url)),
+        " ",
+        h("span", { class: level }, named(verdict)),
+        seconds === undefined ? null : h("span", { class: "quiet", key: "seconds" }, ` ${duration(seconds)}`),
+      ),
+    ),
   );
 }
 
 function name(store, row, open) {
   const stuck = store.stuckOf(row);
   return h(
-    "th", { scope: "row", role: "rowheader", class: "what", key: "what" },
+    "th",
+    { scope: "row", role: "rowheader", class: "what", key: "what" },
     h(
-      "div", { class: "name" },
+      "div",
+      { class: "name" },
       dot(row.healthy ? "ok" : "bad"),
-      h("a", { href: hrefOf(row, store.stats.models), onclick: open, title: row.model }, h("bdi", null, row.model)),
+      h("a", { href: hrefOf(row, store.stats.models), onclick: open, title: row.model }, named(row.model)),
     ),
-    h("div", { class: "notes" }, notes(store, row).map((note) => h("span", { key: note }, h("bdi", null, note)))),
-    stuck === 0 ? null : h("div", { class: "notes bad", key: "stuck" }, `${counted(stuck, "request")} without a first byte, and the engine reports nothing running`),
+    h(
+      "div",
+      { class: "notes" },
+      notes(store, row).map((note) => h("span", { key: note }, named(note))),
+    ),
+    stuck === 0
+      ? null
+      : h(
+          "div",
+          { class: "notes bad", key: "stuck" },
+          `${counted(stuck, "request")} without a first byte, and the engine reports nothing running`,
+        ),
   );
 }
 

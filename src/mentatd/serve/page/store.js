@@ -10,7 +10,14 @@ export const REQUESTS_SHOWN = 200;
 const HELD_BACK = 30; // events that came while the history was asked for
 
 const FIGURES = [
-  "proxied", "running", "waiting", "kv", "prompt_tps", "generation_tps", "ttfb_p50_s", "ttfb_p95_s",
+  "proxied",
+  "running",
+  "waiting",
+  "kv",
+  "prompt_tps",
+  "generation_tps",
+  "ttfb_p50_s",
+  "ttfb_p95_s",
 ];
 
 export class Store {
@@ -79,10 +86,15 @@ export class Store {
     const { at, models } = history.series;
     this.times = at.slice(-POINTS_KEPT);
     const none = () => this.times.map(() => null);
-    this.#series = new Map(models.map((line) => [
-      nameOf(line),
-      { ...line, ...Object.fromEntries(FIGURES.map((name) => [name, line[name]?.slice(-POINTS_KEPT) ?? none()])) },
-    ]));
+    this.#series = new Map(
+      models.map((line) => [
+        nameOf(line),
+        {
+          ...line,
+          ...Object.fromEntries(FIGURES.map((name) => [name, line[name]?.slice(-POINTS_KEPT) ?? none()])),
+        },
+      ]),
+    );
     const waiting = this.#waiting ?? [];
     this.#waiting = null;
     for (const recent of waiting) this.takeRecent(recent);
@@ -130,7 +142,8 @@ export class Store {
 
   // How many requests of this row its engine holds, as far as they are listed, and works on nothing.
   stuckOf(row) {
-    const held = (each) => isOf(each, row) && doing(each, each.age_s + this.sinceStats, row).state === "stuck";
+    const held = (each) =>
+      isOf(each, row) && doing(each, each.age_s + this.sinceStats, row).state === "stuck";
     return row.running === 0 ? this.stats.requests.filter(held).length : 0;
   }
 
@@ -139,7 +152,7 @@ export class Store {
     return this.stats.models.filter((row) => this.stuckOf(row) > 0);
   }
 
-  // The row of the models that an address of this page asks for: as it was, or the row of its group that cannot serve.
+  // The row of the models that an address of this page asks for, or the row of its group that cannot serve.
   find({ model, group }) {
     const rows = this.stats?.models ?? [];
     const fits = (row) => group === null || row.group === group;

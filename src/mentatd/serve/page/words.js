@@ -25,8 +25,9 @@ export function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-// The cluster's health: `level` is ok, warn, bad or none; `text` the sentence up to the name of what it is about, if it is
-// about one, and `rest` what follows that. A group that cannot serve comes first, then one whose engine is `stuck`.
+// The cluster's health: `level` is ok, warn, bad or none; `text` the sentence up to the name of what it is about, if
+// it is about one, and `rest` what follows that. A group that cannot serve comes first, then one whose engine is
+// `stuck`.
 export function health(models, groups = {}, stuck = []) {
   if (models.length === 0) return { level: "none", text: "No model yet" };
   const down = models.filter((row) => !row.healthy);
@@ -36,7 +37,13 @@ export function health(models, groups = {}, stuck = []) {
     const text = total === 1 ? "The one model is serving" : `All ${total} models serving`;
     if (stuck.length === 0) return { level: "ok", text };
     const [{ model, group }] = stuck;
-    return { level: "warn", text: `${text};`, name: model, group, rest: "holds requests while its engine reports nothing running" };
+    return {
+      level: "warn",
+      text: `${text};`,
+      name: model,
+      group,
+      rest: "holds requests while its engine reports nothing running",
+    };
   }
   const [first] = down;
   const more = down.length - 1;
@@ -77,13 +84,20 @@ export function outcome(name) {
 // A line of the timeline: its tone, and what happened to the subject.
 export function change(kind, detail) {
   switch (kind) {
-    case "daemon_seen": return { tone: "ok", verb: "daemon seen", detail };
-    case "daemon_lost": return { tone: "bad", verb: "daemon lost", detail };
-    case "group_admitted": return { tone: "ok", verb: "admitted", detail };
-    case "group_refused": return { tone: "bad", verb: predicate(detail), detail };
-    case "group_gone": return { tone: "none", verb: "gone: no daemon reports it any more", detail };
-    case "address_moved": return { tone: "warn", verb: "moved to another address", detail };
-    default: return { tone: "none", verb: kind.replaceAll("_", " "), detail };
+    case "daemon_seen":
+      return { tone: "ok", verb: "daemon seen", detail };
+    case "daemon_lost":
+      return { tone: "bad", verb: "daemon lost", detail };
+    case "group_admitted":
+      return { tone: "ok", verb: "admitted", detail };
+    case "group_refused":
+      return { tone: "bad", verb: predicate(detail), detail };
+    case "group_gone":
+      return { tone: "none", verb: "gone: no daemon reports it any more", detail };
+    case "address_moved":
+      return { tone: "warn", verb: "moved to another address", detail };
+    default:
+      return { tone: "none", verb: kind.replaceAll("_", " "), detail };
   }
 }
 
@@ -93,9 +107,16 @@ export function addresses(group) {
   return (group.openai_candidates ?? []).map((url) => {
     const attempt = attempts.get(url);
     const used = group.healthy && url === group.openai;
-    if (attempt === undefined) return { url, used, level: used ? "ok" : "none", verdict: used ? "in use" : "not tried" };
+    if (attempt === undefined)
+      return { url, used, level: used ? "ok" : "none", verdict: used ? "in use" : "not tried" };
     if (attempt.error) return { url, used, level: "bad", verdict: attempt.error, seconds: attempt.seconds };
-    return { url, used, level: "ok", verdict: used ? "in use, answers" : "answers", seconds: attempt.seconds };
+    return {
+      url,
+      used,
+      level: "ok",
+      verdict: used ? "in use, answers" : "answers",
+      seconds: attempt.seconds,
+    };
   });
 }
 
