@@ -43,6 +43,7 @@ def _find(document: dict[str, Any], *, failed: bool) -> dict[str, Any] | None:
 
 
 def shown_text(body: bytes) -> str:
-    """A body that is no error object, for an error text: on one line, and cut."""
-    text = " ".join(body[: 4 * _SHOWN].decode("utf-8", "replace").split())
+    """A body that is no error object, for an error text: on one line, without control characters, and cut."""
+    words = " ".join(body[: 4 * _SHOWN].decode("utf-8", "replace").split())
+    text = "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
