@@ -225,13 +225,3 @@ async def test_the_drain_ends_at_its_limit() -> None:
             await w.router.close()
             await reader.read()
         writer.close()
-
-
-async def test_a_change_of_this_boxs_networks_is_taken_in() -> None:
-    async with world() as w:
-        await w.serving()
-        before = w.router._cluster.changes.number
-        w.router._networks_changed()
-        async with within():
-            await w.router._cluster.changes.after(before)
-        assert b"glm-5" in await w.get("/v1/models")

@@ -8,39 +8,30 @@ and everything is closed from the clients inwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from mentatd import __version__
-from mentatd.cluster.groups import Group
 from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.http.server import Limits, Server
 from mentatd.log import log
 from mentatd.serve.answering import Answering
-from mentatd.serve.cluster import Cluster
 from mentatd.serve.cors import Cors
+from mentatd.serve.discovery import Discovery
 from mentatd.serve.enginekey import EngineKey
 from mentatd.serve.handler import Endpoint, RouterHandler
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.keepalive import Keepalives
-from mentatd.serve.listen import Listener
 from mentatd.serve.mcp.catalogue import Catalogue
 from mentatd.serve.mcp.endpoint import BODY_LIMIT as MCP_BODY_LIMIT
 from mentatd.serve.mcp.endpoint import McpEndpoint
 from mentatd.serve.mcp.merge import Merge
 from mentatd.serve.mcp.servers import Servers
 from mentatd.serve.monitor.assembly import Monitor
-from mentatd.serve.networks import Networks
-from mentatd.serve.probe import Pace, Prober
 from mentatd.serve.proxy import Proxy
 from mentatd.serve.status import Documents
 from mentatd.serve.tokens import endpoint as tokens
-from mentatd.serve.watch import Watches
 from mentatd.settings import Settings
 from mentatd.tasks import Tasks
-
-STALE_POLLS = 3
-"""A view older than this many poll intervals is stale (manual "Discovery")."""
 
 
 class Router:
@@ -50,71 +41,43 @@ class Router:
         """Raises OSError when this box's interfaces cannot be read."""
         self._settings = settings
         self._tasks = Tasks("router")
-        self._networks = Networks()
-        self._cluster = Cluster(
-            self._networks,
-            settings.allowed_sources,
-            stale_after=STALE_POLLS * settings.poll_interval_s,
-            fresh_s=settings.probe_fresh_s,
-        )
         self._pool = Pool()
         client = Client(self._pool)
-        self._watches = Watches(
-            self._cluster,
-            self._networks,
-            client,
-            seeds=settings.seeds,
-            sources=settings.allowed_sources,
-            discover_peers=settings.discover_peers,
-            poll_interval=settings.poll_interval_s,
-        )
-        self._listener = Listener(
-            self._networks,
-            self._watches.announced,
-            port=settings.announce_port,
-            sources=settings.allowed_sources,
-            secret=settings.secret,
-            universe=settings.universe,
-        )
-        pace = Pace(settings.probe_interval_s, settings.probe_timeout_s, settings.probe_promote_s)
-        self._cors = Cors(settings.cors_allow_origins)
         self._key = EngineKey(settings.engine_api_key)
-        self._prober = Prober(self._cluster, client, pace, key=self._key)
+        self._cors = Cors(settings.cors_allow_origins)
+        self._discovery = discovery = Discovery(settings, client, self._key)
+        cluster, groups = discovery.cluster, discovery.groups
         self._inflight = Inflight(settings.serving_timeout_s)
         self._keepalives = Keepalives(self._inflight, settings.sse_keepalive_s)
-        self._proxy = Proxy(self._cluster, self._pool, self._inflight)
+        self._proxy = Proxy(cluster, self._pool, self._inflight)
         self._answering = Answering()
-        documents = Documents(self._cluster, self._watches.daemons)
-        self._mcp_servers = Servers(self._groups, client, seconds=settings.mcp_timeout_s)
-        self._catalogue = Catalogue(self._groups, self._mcp_servers, ttl_s=settings.tools_ttl_s)
-        merge = Merge(self._groups, self._mcp_servers, self._catalogue, documents.status)
+        documents = Documents(cluster, discovery.watches.daemons)
+        self._mcp_servers = Servers(groups, client, seconds=settings.mcp_timeout_s)
+        self._catalogue = Catalogue(groups, self._mcp_servers, ttl_s=settings.tools_ttl_s)
+        merge = Merge(groups, self._mcp_servers, self._catalogue, documents.status)
         self._monitor = Monitor(
-            self._cluster,
+            cluster,
             self._inflight,
             client,
             self._key,
             self._answering,
             documents,
-            daemons=self._watches.daemons,
-            announcements=lambda: self._listener.heard,
+            daemons=discovery.watches.daemons,
+            announcements=lambda: discovery.listener.heard,
             connections=lambda: {"client": self._server.connections, "engine": len(self._pool)},
         )
         endpoints = self._endpoints(client, merge) | self._monitor.endpoints()
         self._server = Server(
             RouterHandler(self._proxy, documents, endpoints, self._monitor.traffic.refused, self._cors),
-            limits=Limits(
-                client_timeout_s=settings.client_timeout_s,
-                max_connections=settings.max_connections,
-                body_memory=settings.body_memory_mib * 1024 * 1024,
-            ),
-            allowed=self._allowed,
+            limits=_limits(settings),
+            allowed=discovery.allows,
             every_answer=self._cors.fields if self._cors else None,
         )
 
     def _endpoints(self, client: Client, merge: Merge) -> dict[str, Endpoint]:
         """What the router answers by asking engines itself."""
         counting = tokens.TokensEndpoint(
-            self._cluster,
+            self._discovery.cluster,
             client,
             self._inflight,
             self._answering,
@@ -139,13 +102,9 @@ class Router:
         for warning in self._settings.warnings:
             log("setting_ignored", reason=warning)
         await self._server.start(self._settings.serve_port)
-        if self._settings.announce_port:
-            self._listener.start()
-        self._watches.start()
-        self._prober.start()
+        self._discovery.start()
         self._monitor.start()
         self._keepalives.start()
-        self._tasks.start(self._networks.run(self._networks_changed), "networks")
         log("serve_up", version=__version__, port=self.port)
 
     async def stop(self, cut: asyncio.Event) -> None:
@@ -169,19 +128,15 @@ class Router:
         self._keepalives.close()
         self._inflight.close()
         await self._tasks.close()
-        self._listener.close()
-        await self._watches.close()
-        await self._prober.close()
-        self._cluster.close()
+        await self._discovery.close()
         await self._pool.close()
-        log("serve_down", cut=cut)
+        if self.port:
+            log("serve_down", cut=cut)
 
-    def _allowed(self, peer: str) -> bool:
-        return self._settings.allowed_sources.allows(peer, self._networks.current)
 
-    def _groups(self) -> Mapping[str, Group]:
-        return {name: state.group for name, state in self._cluster.table.groups.items()}
-
-    def _networks_changed(self) -> None:
-        self._watches.networks_changed()
-        self._cluster.refresh()
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        client_timeout_s=settings.client_timeout_s,
+        max_connections=settings.max_connections,
+        body_memory=settings.body_memory_mib * 1024 * 1024,
+    )
