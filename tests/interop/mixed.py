@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
 from tests.interop.published import program
 from tests.support.cluster import FAST, Cluster, Daemon, Router
 from tests.support.commands import Command
+from tests.support.deadlines import wait_until
 from tests.support.ports import free_port
 
 SHIM = Path(__file__).with_name("shim")
@@ -62,4 +64,10 @@ class Mixed(Cluster):
         told = {"SERVE_PORT": str(port), "MENTAT_DAEMONS": seeds} | FAST
         serve = self.run(str(program(self.release, "mentatd-serve")), **(told | env))
         serve.event("serve_up")
+        wait_until(lambda: _listens(port))  # which it may say a moment before
         return Router(serve, port)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
