@@ -22,8 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("page")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not of the session: while it is open, no async test can run in this process."""
     with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
 
