@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from mentatd.wire.hostport import join
 from mentatd.wire.machine import Gpu, Machine
 from mentatd.wire.service import Announced, PortService, Service, UrlService
 from mentatd.wire.snapshot import Actor, ActorState, Agent, GroupView, Peer, View
@@ -90,16 +91,22 @@ def actors(draw: st.DrawFn) -> Actor:
     return Actor(draw(names), draw(texts), draw(texts), state, reason)
 
 
-peers = st.builds(
-    Peer,
-    names,
-    texts,
-    texts,
-    st.lists(names, max_size=2).map(tuple),
-    st.integers(0, 65535),
-    st.booleans(),
-    st.booleans(),
-)
+@st.composite
+def peers(draw: st.DrawFn, generation: Generation) -> Peer:
+    """A mesh peer, its control address as far as the generation can say it."""
+    node_ip = draw(st.sampled_from(("", "10.0.0.1", "fd00::1", "node1")))
+    port = draw(st.integers(0, 65535)) if node_ip else 0
+    own = join(node_ip, port) if port else ""
+    return Peer(
+        node_id=draw(names),
+        node_ip=node_ip,
+        link_ip=draw(texts),
+        addrs=tuple(draw(st.lists(names, max_size=2))),
+        http_port=draw(st.integers(0, 65535)),
+        alive=draw(st.booleans()),
+        stale=draw(st.booleans()),
+        control_addr=own if generation == "B" else draw(texts),
+    )
 
 
 @st.composite
@@ -116,9 +123,9 @@ def views(draw: st.DrawFn) -> View:
         node_ip=draw(texts),
         hostname=draw(texts),
         addrs=tuple(draw(st.lists(names, max_size=3))),
-        peers=table(peers, "node_id"),
+        peers=table(peers(generation), "node_id"),
         groups={
-            name: GroupView(agents=table(agents(generation), "id"), actors=table(actors(), "id"))
+            name: GroupView(table(agents(generation), "id"), table(actors(), "id"), draw(numbers))
             for name in draw(st.lists(names, max_size=2, unique=True))
         },
     )

@@ -146,6 +146,12 @@ def test_what_is_nested_too_deeply_to_be_written_again_is_reported() -> None:
         deep = deep.pop("a")
 
 
+def test_a_text_that_holds_an_object() -> None:
+    fields = Fields({"good": '{"a": 1}', "array": "[]", "junk": "{", "number": 5})
+    assert [fields.json_text(key) for key in fields] == [b'{"a": 1}', b"{}", b"{}", b"{}"]
+    assert [problem.path for problem in fields.problems()] == ["array", "junk", "number", "number"]
+
+
 def test_the_number_of_problems_is_bounded() -> None:
     fields = Fields({"texts": [1] * (PROBLEM_LIMIT + 5)})
     fields.texts("texts")

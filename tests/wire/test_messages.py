@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.wire.strategies import announced, generations, json_values, machines, names, numbers, texts
 
 from mentatd.wire.machine import Gpu, Machine
+from mentatd.wire.mesh import MeshNode, PeerHello
 from mentatd.wire.messages import (
     AgentRegister,
     AgentRegisterOk,
@@ -97,6 +98,11 @@ CASES: list[tuple[Message, dict[str, Any]]] = [
     (Probe("B", 3, "n1"), {"t": "probe", "req": 3, "node_id": "n1", "proto": "0.99"}),
     (ProbeOk("A", 3, "n1"), {"t": "probe_ok", "req": 3, "node_id": "n1"}),
     (ProbeOk("B", 3, "n1"), {"t": "probe_ok", "req": 3, "node_id": "n1", "proto": "0.99"}),
+    (
+        PeerHello("A", 5, MeshNode("n1", "10.0.0.1")),
+        {"t": "peer_hello", "req": 5, "node_id": "n1", "node_ip": "10.0.0.1", "control_addr": "", "http_port": 0,
+         "addrs": [], "addr_tags": {}, "addr_ifaces": {}, "probes": False},
+    ),
     (Err(4, "no"), {"t": "err", "req": 4, "error": "no"}),
     (Err(4, "no", "no_head"), {"t": "err", "req": 4, "error": "no", "code": "no_head"}),
     (

@@ -74,7 +74,7 @@ AGENT = Agent(
     notes={"openai": "bound to 10.0.0.1 only"},
 )
 ACTORS = (Actor("a1", "w0", "n1", "running", ""), Actor("a2", "w1", "n1", "dead", "signal 9"))
-PEER = Peer("n2", "10.0.0.2", "192.168.1.12", ("10.0.0.2",), 6380, True, False)
+PEER = Peer("n2", "10.0.0.2", "192.168.1.12", ("10.0.0.2",), 6380, True, False, "10.0.0.2:6379")
 
 
 def read(document: object) -> View:
@@ -98,7 +98,7 @@ def test_both_generations_give_one_view(document: dict[str, Any], generation: st
         hostname="h1",
         addrs=("10.0.0.1", "192.168.1.11"),
         peers=(PEER,),
-        groups={"glm": GroupView((AGENT,), ACTORS)},
+        groups={"glm": GroupView((AGENT,), ACTORS, gpus_used=1)},
     )
 
 

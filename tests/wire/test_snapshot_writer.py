@@ -12,7 +12,14 @@ from tests.wire.strategies import views
 from mentatd.wire.machine import Gpu, Machine
 from mentatd.wire.service import PortService, UrlService
 from mentatd.wire.snapshot import Actor, Agent, GroupView, Peer, View, read_snapshot
-from mentatd.wire.snapshot_writer import COUNTERS, AgentDetail, DaemonDetail, agent_row, write_snapshot
+from mentatd.wire.snapshot_writer import (
+    COUNTERS,
+    AgentDetail,
+    DaemonDetail,
+    PeerDetail,
+    agent_row,
+    write_snapshot,
+)
 from mentatd.wire.version import Generation
 
 AGENT = Agent(
@@ -37,6 +44,9 @@ DETAIL = DaemonDetail(
     boot_id="6d64",
     counters={"agents_registered": 7, "relayed": 1},
     agents={AGENT.id: AgentDetail(Machine(20, 9, (GPU,)), 412, None)},
+    peers={
+        "n2": PeerDetail({"10.0.0.2": ("rdma",)}, {"10.0.0.2": "eth0"}, 5000, 6000, {"qwen": (2, 1)}),
+    },
 )
 
 
@@ -47,7 +57,10 @@ def written(generation: Generation) -> Any:
         node_ip="10.0.0.1",
         hostname="h1",
         addrs=("10.0.0.1",),
-        peers=(Peer("n2", "10.0.0.2", "10.0.0.2", (), 6380, True, False),),
+        peers=(
+            Peer("n2", "10.0.0.2", "10.0.0.2", (), 6380, True, False, "10.0.0.2:6379"),
+            Peer("n3", "10.0.0.3", "", (), 0, False, True),
+        ),
         groups={
             "glm": GroupView(
                 agents=(AGENT, DEAD),
@@ -57,19 +70,27 @@ def written(generation: Generation) -> Any:
                     Actor("a3", "w2", "n1", "other", "draining"),
                     Actor("a4", "w3", "n1", "running", ""),
                 ),
+                gpus_used=1,
             )
         },
     )
     return json.loads(write_snapshot(view, DETAIL))
 
 
-PEER = {
-    "node_ip": "10.0.0.2", "link_ip": "10.0.0.2", "addrs": [], "http_port": 6380, "alive": True, "stale": False,
-    "addr_tags": {}, "probes": {}, "groups": {},
+PEERS: dict[str, dict[str, Any]] = {
+    "n2": {
+        "node_ip": "10.0.0.2", "link_ip": "10.0.0.2", "addrs": [], "http_port": 6380, "alive": True, "stale": False,
+        "addr_tags": {"10.0.0.2": ["rdma"]}, "addr_ifaces": {"10.0.0.2": "eth0"}, "last_seen_ms": 5000,
+        "dead_since_ms": 6000, "probes": {}, "groups": {"qwen": {"gpus_total": 2, "gpus_used": 1}},
+    },
+    "n3": {
+        "node_ip": "10.0.0.3", "link_ip": "", "addrs": [], "http_port": 0, "alive": False, "stale": True,
+        "addr_tags": {}, "addr_ifaces": {}, "last_seen_ms": 0, "dead_since_ms": 0, "probes": {}, "groups": {},
+    },
 }  # fmt: skip
 TOP = {
-    "node_id": "n1", "node_ip": "10.0.0.1", "hostname": "h1", "head_node_id": "n1", "head_generation": 1,
-    "addrs": ["10.0.0.1"], "addr_tags": {"10.0.0.1": ["rdma"]}, "islands": [], "peers": {"n2": PEER},
+    "node_id": "n1", "node_ip": "10.0.0.1", "hostname": "h1", "head_node_id": "", "head_generation": 0,
+    "addrs": ["10.0.0.1"], "addr_tags": {"10.0.0.1": ["rdma"]}, "islands": [],
     "counters": {**dict.fromkeys(COUNTERS, 0), "agents_registered": 7, "relayed": 1},
 }  # fmt: skip
 ROW = {
@@ -91,10 +112,12 @@ ROW_B = {
 
 def test_generation_a() -> None:
     document = written("A")
-    groups = document.pop("groups")
+    groups, peers = document.pop("groups"), document.pop("peers")
+    assert peers["n2"] == PEERS["n2"] | {"control_addr": "10.0.0.2:6379"}
+    assert peers["n3"] == PEERS["n3"] | {"control_addr": ""}
     assert document == {**TOP, "gcs_address": "10.0.0.1:6379"}
     agents, actors = groups["glm"].pop("agents"), groups["glm"].pop("actors")
-    assert groups == {"glm": {"placement_groups": [], "gpus_total": 1, "gpus_used": 0}}
+    assert groups == {"glm": {"placement_groups": [], "gpus_total": 1, "gpus_used": 1}}
     assert agents[0] == ROW_A
     assert [(row["id"], row["state"]) for row in actors] == [
         ("a1", "dead (signal 9)"),
@@ -106,13 +129,15 @@ def test_generation_a() -> None:
 
 def test_generation_b() -> None:
     document = written("B")
-    groups = document.pop("groups")
+    groups, peers = document.pop("groups"), document.pop("peers")
+    assert peers["n2"] == PEERS["n2"] | {"control_port": 6379}
+    assert peers["n3"] == PEERS["n3"] | {"control_port": 0}
     assert document == {
         **TOP, "proto": "0.99", "control_addr": "10.0.0.1:6379", "addr_ifaces": {"10.0.0.1": "eth0"},
         "seq": 41, "boot_id": "6d64", "clients": {},
     }  # fmt: skip
     agents, actors = groups["glm"].pop("agents"), groups["glm"].pop("actors")
-    assert groups == {"glm": {"placement_groups": {}, "claims": {}, "gpus_total": 1, "gpus_used": 0}}
+    assert groups == {"glm": {"placement_groups": {}, "claims": {}, "gpus_total": 1, "gpus_used": 1}}
     assert agents[AGENT.id] == ROW_B
     assert {id_: (row["state"], row["reason"]) for id_, row in actors.items()} == {
         "a1": ("dead", "signal 9"),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from mentatd.errors import WireError
+from mentatd.wire import hostport
 from mentatd.wire.fields import Fields
 from mentatd.wire.rawjson import kind, show
 from mentatd.wire.version import PROTO, Generation, is_spoken
@@ -244,7 +245,7 @@ def _read(fields: Fields, generation: Generation, *, signed: bool) -> Announceme
         boot_id, seq, t = fields.text("boot_id"), fields.required_integer("seq"), fields.required_integer("t")
     if problems := fields.problems():
         return _malformed(f"{problems[0].path}: {problems[0].message}")
-    host, port = _split_port(fields.text("http"))
+    host, port = hostport.split(fields.text("http"))
     addrs = fields.texts("addrs", limit=MAX_ADDRS)
     tags = fields.child("addr_tags")
     return Announcement(
@@ -263,22 +264,13 @@ def _read(fields: Fields, generation: Generation, *, signed: bool) -> Announceme
     )
 
 
-def _split_port(http: str) -> tuple[str, int]:
-    """Host and port of `10.0.0.1:6380` or `[fd00::1]:6380`; port 0 when there is none."""
-    host, _, digits = http.rpartition(":")
-    # isdecimal alone takes digits of every script
-    port = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= 5 else 0
-    return host.removeprefix("[").removesuffix("]"), port if port <= 65535 and host else 0
-
-
 def _write(
     announcement: Announcement, addrs: list[str], tags: Mapping[str, tuple[str, ...]], key: bytes | None
 ) -> bytes:
-    host = announcement.http_host
     payload: dict[str, Any] = {
         "node_id": announcement.node_id,
         "control": announcement.control,
-        "http": f"[{host}]:{announcement.http_port}" if ":" in host else f"{host}:{announcement.http_port}",
+        "http": hostport.join(announcement.http_host, announcement.http_port),
         "universe": announcement.universe,
         "addrs": addrs,
         "addr_tags": tags,

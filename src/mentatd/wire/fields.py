@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mentatd.wire.rawjson import BIGGEST, is_text, kind
+from mentatd.errors import WireError
+from mentatd.wire.rawjson import BIGGEST, decode_object, is_text, kind
 
 PROBLEM_LIMIT = 100
 """Problems kept of one document; the rest are only counted."""
@@ -176,6 +177,16 @@ class Fields:
         except RecursionError:
             self.report(key, "nested too deeply")
             return b"{}"
+
+    def json_text(self, key: str) -> bytes:
+        """A text that holds a JSON object, as UTF-8; `{}`, and that is reported, when it holds none."""
+        text = self.text(key).encode()
+        try:
+            decode_object(text)
+        except WireError as error:
+            self.report(key, f"expected a JSON object as text: {error}")
+            return b"{}"
+        return text
 
     def elements(self, key: str) -> Iterator[Fields]:
         """The objects of an array."""

@@ -1,5 +1,7 @@
 """The messages of the control port as typed values, both generations (wire.md section 4).
 
+Those of a mesh link are in `mesh`.
+
 Each message is a small frozen value; `read_message` makes one from a frame's header and `write_message` the
 header from one. Where the generations differ in a message, it carries its own `generation`.
 """
@@ -12,8 +14,10 @@ from typing import Any
 
 import msgspec
 
+from mentatd.wire import mesh
 from mentatd.wire.fields import Fields
 from mentatd.wire.machine import Machine, read_machine, write_machine
+from mentatd.wire.mesh import PeerEvent, PeerHello, PeerHelloOk, PeerStatus
 from mentatd.wire.rawjson import show
 from mentatd.wire.service import Announced, Service, read_services, write_services
 from mentatd.wire.version import PROTO, Generation, is_spoken
@@ -163,6 +167,10 @@ Message = (
     | StatusOk
     | Probe
     | ProbeOk
+    | PeerHello
+    | PeerHelloOk
+    | PeerStatus
+    | PeerEvent
     | Err
 )
 
@@ -205,6 +213,8 @@ def _body(message: Message) -> dict[str, Any]:
         case StatusOk():
             key = "data" if message.generation == "A" else "snapshot"
             return {"req": message.req, key: msgspec.Raw(message.snapshot)}
+        case PeerHello() | PeerHelloOk() | PeerStatus() | PeerEvent():
+            return mesh.body(message)
         case Err():
             code = {"code": message.code} if message.code else {}
             proto = {"proto": PROTO} if message.code == "proto_mismatch" else {}
@@ -286,6 +296,10 @@ _READERS: dict[str, Callable[[Fields, int, Generation], Message]] = {
     "status_ok": _read_status_ok,
     "probe": lambda f, req, generation: Probe(generation, req, f.text("node_id")),
     "probe_ok": lambda f, req, generation: ProbeOk(generation, req, f.text("node_id")),
+    "peer_hello": lambda f, req, generation: PeerHello(generation, req, mesh.read_node(f)),
+    "peer_hello_ok": lambda f, req, generation: PeerHelloOk(generation, req, mesh.read_node(f)),
+    "peer_status": lambda f, _req, _: mesh.read_status(f),
+    "peer_event": lambda f, _req, _: mesh.read_event(f),
     "err": lambda f, req, _: Err(req, f.text("error"), f.text("code")),
 }
 
@@ -301,8 +315,17 @@ _TYPES: dict[type[Message], str] = {
     StatusOk: "status_ok",
     Probe: "probe",
     ProbeOk: "probe_ok",
+    PeerHello: "peer_hello",
+    PeerHelloOk: "peer_hello_ok",
+    PeerStatus: "peer_status",
+    PeerEvent: "peer_event",
     Err: "err",
 }
 
-_OPENING = frozenset({"agent_register", "agent_register_ok", "hello", "hello_ok", "probe", "probe_ok"})
+_OPENING = frozenset(
+    {
+        *("agent_register", "agent_register_ok", "hello", "hello_ok", "probe", "probe_ok"),
+        *("peer_hello", "peer_hello_ok"),
+    }
+)
 """The first frame of each side of a link: these say the generation by `proto`."""

@@ -8,6 +8,7 @@ from typing import Literal
 
 from mentatd.errors import WireError
 from mentatd.wire.fields import Fields, Problem
+from mentatd.wire.hostport import join
 from mentatd.wire.rawjson import decode_object, show
 from mentatd.wire.service import Service, read_services
 from mentatd.wire.version import Generation, is_spoken
@@ -66,6 +67,8 @@ class GroupView:
     """Ordered by id."""
     actors: tuple[Actor, ...]
     """Ordered by id."""
+    gpus_used: int = 0
+    """GPUs of the group that are placed, as the daemon counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ class Peer:
     """0: it did not say its HTTP address."""
     alive: bool
     stale: bool
+    control_addr: str = ""
+    """Where other daemons dial it, `10.0.0.2:6379`; empty when not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,13 @@ def read_snapshot(raw: bytes) -> Reading:
     return Reading(view=view, problems=fields.problems())
 
 
+def read_control(row: Fields) -> str:
+    """A daemon's control address: `control_addr`, or generation B's `control_port` of its `node_ip`."""
+    if port := row.integer("control_port", high=65535):
+        return join(row.text("node_ip"), port)
+    return row.text("control_addr")
+
+
 def _read_peer(node_id: str, row: Fields) -> Peer:
     return Peer(
         node_id=node_id,
@@ -141,6 +153,7 @@ def _read_peer(node_id: str, row: Fields) -> Peer:
         http_port=row.integer("http_port", high=65535),
         alive=row.flag("alive", absent=True),
         stale=row.flag("stale"),
+        control_addr=read_control(row),
     )
 
 
@@ -150,6 +163,7 @@ def _read_group(row: Fields) -> GroupView:
     return GroupView(
         agents=tuple(_read_agent(id_, agents[id_]) for id_ in sorted(agents)),
         actors=tuple(_read_actor(id_, actors[id_]) for id_ in sorted(actors)),
+        gpus_used=row.integer("gpus_used"),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mentatd.wire.hostport import split
 from mentatd.wire.machine import Gpu, Machine, write_machine
 from mentatd.wire.service import Announced, has_generation_b_form, write_services
 from mentatd.wire.snapshot import Actor, Agent, GroupView, Peer, View
@@ -36,6 +37,20 @@ class AgentDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerDetail:
+    """What a daemon knows of a peer beside `Peer`."""
+
+    addr_tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    addr_ifaces: Mapping[str, str] = field(default_factory=dict)
+    last_seen_ms: int = 0
+    """Unix milliseconds of its last sign of life."""
+    dead_since_ms: int = 0
+    """Unix milliseconds since which its link is down; 0 while it is up."""
+    gpus: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """GPUs in all and GPUs placed, of each of its groups."""
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonDetail:
     """What a daemon says of itself beside its `View`."""
 
@@ -53,12 +68,14 @@ class DaemonDetail:
     """By name, over those of `COUNTERS`."""
     agents: Mapping[str, AgentDetail] = field(default_factory=dict)
     """By agent id."""
+    peers: Mapping[str, PeerDetail] = field(default_factory=dict)
+    """By node id."""
 
 
 def write_snapshot(view: View, detail: DaemonDetail | None = None) -> bytes:
     """The document as JSON, in the generation that `view` names; `read_snapshot` gives back the same view.
 
-    The daemon is its own head, and nothing is placed. Generation B says a URL form only as
+    It names no head: who writes it places nothing. Generation B says a URL form only as
     `http://host:port/path`: a service that has no such form is left out.
     """
     detail = detail or DaemonDetail()
@@ -66,12 +83,15 @@ def write_snapshot(view: View, detail: DaemonDetail | None = None) -> bytes:
         "node_id": view.node_id,
         "node_ip": view.node_ip,
         "hostname": view.hostname,
-        "head_node_id": view.node_id,
-        "head_generation": 1,
+        "head_node_id": "",
+        "head_generation": 0,
         "addrs": view.addrs,
         "addr_tags": detail.addr_tags,
         "islands": [],
-        "peers": {peer.node_id: _peer_row(peer) for peer in view.peers},
+        "peers": {
+            peer.node_id: peer_row(peer, detail.peers.get(peer.node_id, PeerDetail()), view.generation)
+            for peer in view.peers
+        },
         "groups": {name: _group_row(group, detail, view.generation) for name, group in view.groups.items()},
         "counters": dict.fromkeys(COUNTERS, 0) | dict(detail.counters),
     }
@@ -117,6 +137,22 @@ def agent_row(agent: Agent, detail: AgentDetail, generation: Generation) -> dict
     return row | write_services(Announced(services, agent.notes, agent.provider), generation)
 
 
+def peer_row(peer: Peer, detail: PeerDetail, generation: Generation) -> dict[str, Any]:
+    """One peer's row (in generation B also the `value` of an event's patch)."""
+    row = asdict(peer) | {
+        "addr_tags": detail.addr_tags,
+        "addr_ifaces": detail.addr_ifaces,
+        "last_seen_ms": detail.last_seen_ms,
+        "dead_since_ms": detail.dead_since_ms,
+        "probes": {},
+        "groups": {name: {"gpus_total": t, "gpus_used": u} for name, (t, u) in detail.gpus.items()},
+    }
+    del row["node_id"]
+    if generation == "B":
+        row["control_port"] = split(row.pop("control_addr"))[1]
+    return row
+
+
 def _group_row(group: GroupView, detail: DaemonDetail, generation: Generation) -> dict[str, Any]:
     unknown = AgentDetail()
     agents = {
@@ -124,7 +160,7 @@ def _group_row(group: GroupView, detail: DaemonDetail, generation: Generation) -
     }
     actors = {actor.id: _actor_row(actor, generation) for actor in group.actors}
     total = sum(agent.gpus for agent in group.agents if agent.alive)
-    row: dict[str, Any] = {"gpus_total": total, "gpus_used": 0}
+    row: dict[str, Any] = {"gpus_total": total, "gpus_used": group.gpus_used}
     if generation == "A":
         return row | {
             "agents": list(agents.values()),
@@ -142,9 +178,3 @@ def _actor_row(actor: Actor, generation: Generation) -> dict[str, Any]:
     if actor.state == "dead" and actor.reason:
         state = f"dead ({actor.reason})"
     return row | {"id": actor.id, "state": state}
-
-
-def _peer_row(peer: Peer) -> dict[str, Any]:
-    row = asdict(peer)
-    del row["node_id"]
-    return row | {"addr_tags": {}, "probes": {}, "groups": {}}
