@@ -9,6 +9,7 @@ from tests.interop.mixed import Mixed
 from tests.interop.published import FOLLOWED
 from tests.support.cluster import JSON
 from tests.support.engine import Engine
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize(("gpus", "ours"), [(0, True), (1, False)])
@@ -42,6 +43,16 @@ def test_a_clients_own_fields_reach_the_engine_through_ours_only(mixed: Mixed, e
         if router.models():
             router.ask("POST", "/tokenize", b'{"model":"tiny","prompt":"x"}', fields)
             assert engine.posts()[-1].fields("authorization") == passed
+
+
+def test_the_announce_port_is_not_shared_and_ours_goes_by_its_seeds(mixed: Mixed, engine: Engine) -> None:
+    port = str(free_port())
+    daemon = mixed.daemon()
+    mixed.register(daemon, "glm", f"{engine.port}/v1")
+    mixed.mentatd_serve(daemon, MENTAT_ANNOUNCE_PORT=port).command.event("announce_listen")
+    router = mixed.router(daemon, MENTAT_ANNOUNCE_PORT=port)
+    router.command.event("announce_listen_failed")
+    router.wait_models("tiny")
 
 
 def _judged(status: Any, group: str) -> bool:
