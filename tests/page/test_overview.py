@@ -125,7 +125,9 @@ def test_the_cluster_shows_daemons_groups_agents_and_what_changed(open_page: Ope
     page = open_page(scenes.troubled()).page
     daemons = page.get_by_role("table", name="Daemons")
     expect(daemons.get_by_role("row", name="192.168.1.14:6380")).to_contain_text("no answer within 3 s")
-    expect(daemons.get_by_role("row", name="192.168.1.14:6380")).to_contain_text("48 s ago")
+    expect(daemons.get_by_role("row", name="192.168.1.14:6380")).to_contain_text(
+        re.compile(r"(4[89]|5\d) s ago")
+    )
     gemma = page.get_by_role("table", name="Groups").get_by_role("row", name="gemma")
     expect(gemma).to_contain_text("gemma-0 on 10.0.0.1")
     expect(gemma).to_contain_text("192.168.1.13:8000/v1")
@@ -140,8 +142,8 @@ def test_the_cluster_shows_daemons_groups_agents_and_what_changed(open_page: Ope
 def test_the_age_of_a_daemons_view_goes_on_between_two_documents(open_page: Open) -> None:
     page = open_page(scenes.healthy()).page
     cell = page.get_by_role("table", name="Daemons").get_by_role("row", name="rack1-a").locator("td").last
-    expect(cell).to_have_text("2 s ago")
-    expect(cell).to_have_text("3 s ago")
+    expect(cell).to_have_text(re.compile(r"^\d+ s ago$"))
+    expect(cell).not_to_have_text(cell.inner_text())
 
 
 def test_a_phone_shows_every_figure_without_scrolling_sideways(open_page: Open) -> None:
