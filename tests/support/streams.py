@@ -44,9 +44,11 @@ class Stepped:
                     return
                 await exchange.event(event)
             await self._turn()
-            await exchange.end()
         finally:
+            # before the end of the answer: what comes after it is the next request
             leaving.cancel()
+            await asyncio.wait([leaving])
+        await exchange.end()
 
     async def _watch(self, exchange: Exchange) -> None:
         await exchange.gone()
