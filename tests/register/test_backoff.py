@@ -18,4 +18,4 @@ def test_waits_double_up_to_the_cap(failures: int, seconds: float) -> None:
 
 @given(st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
 def test_chance_takes_at_most_half(failures: int, chance: float) -> None:
-    assert FIRST_S / 2 < wait_s(failures, chance) <= CAP_S
+    assert FIRST_S / 2 <= wait_s(failures, chance) <= CAP_S
