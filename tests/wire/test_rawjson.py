@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +66,45 @@ def test_any_bytes_give_an_object_or_a_wire_error(raw: bytes) -> None:
 @given(json_values)
 def test_any_json_that_python_writes_is_read(value: object) -> None:
     assert list(decode_object(json.dumps({"value": value}).encode())) == ["value"]
+
+
+@given(value=json_values, piece=st.integers(0, 40), levels=st.integers(0, 5))
+def test_a_document_taken_apart_reads_as_it_does_whole(value: object, piece: int, levels: int) -> None:
+    text = json.dumps({"value": value}, indent=1).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        whole = decode_object(text)
+        patch.setattr(rawjson, "PIECE", piece)
+        patch.setattr(rawjson, "_LEVELS", levels)
+        assert repr(decode_object(text)) == repr(whole)
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b'"\xff"', b'{"a":01}', b"[1,]", b"nul"])
+def test_what_is_wrong_deep_inside_a_large_document_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, bad: bytes
+) -> None:
+    monkeypatch.setattr(rawjson, "PIECE", 4)
+    with pytest.raises(WireError, match="not JSON"):
+        decode_object(b'{"groups":[{"name":"glm","agents":' + bad + b"}]}")
+
+
+def test_no_piece_of_a_large_document_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While `msgspec` decodes, no other thread runs, the event loop's neither."""
+    sizes: list[int] = []
+    real = msgspec.json.decode
+
+    def noted(raw: bytes) -> object:
+        sizes.append(len(raw))
+        return real(raw)
+
+    monkeypatch.setattr(msgspec.json, "decode", noted)
+    agents = [{"id": f"a{number}", "services": {}} for number in range(10_000)]
+    document = {"groups": {"glm": {"agents": agents}, "qwen": {"agents": {"a": agents}}}}
+    assert decode_object(json.dumps(document).encode()) == document
+    assert max(sizes) <= rawjson.PIECE
+
+
+def test_a_large_document_behind_much_white_space_is_read_whole() -> None:
+    assert decode_object(b" " * rawjson.PIECE + b'{"a":1}') == {"a": 1}
 
 
 @pytest.mark.parametrize(
