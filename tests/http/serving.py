@@ -71,7 +71,7 @@ class Answering:
 
     def handle(self, request: Request, connection: Connection) -> None:
         body = bytes(request.body)
-        self.requests.append(Seen(request.method, request.target, request.head, body))
+        self.requests.append(Seen(request.method, request.head.target, request.head.fields, body))
         match request.path:
             case "/held":
                 flow = HeldFlow(connection)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.http.shapes import REFUSED, TAKEN, Shape
 
 from mentatd.errors import Refusal
-from mentatd.http.headers import HeadReader
+from mentatd.http.headers import HeadReader, judge
 from mentatd.http.limits import HEAD_BYTES, HEAD_FIELDS
 from mentatd.http.request import Request
 
@@ -38,14 +38,15 @@ def test_a_plain_request_is_taken_apart() -> None:
     head = b"Host: h\r\nX: y\r\nContent-Length: 3\r\n"
     request, rest = read(b"POST /v1/x?q=1 HTTP/1.1\r\n" + head + b"\r\nabcGET ")
     assert isinstance(request, Request)
-    assert (request.method, request.target, request.path, request.query) == (
+    assert (request.method, request.head.target, request.path, request.query) == (
         "POST",
         b"/v1/x?q=1",
         "/v1/x",
         "q=1",
     )
-    assert (request.head, request.body, request.length) == (head, b"abc", 3)
-    assert (request.http10, request.odd, request.keep_alive, request.expects_continue) == (
+    assert (request.head.fields, request.body, request.length) == (b"Host: h\r\nX: y\r\n", b"abc", 3)
+    read_off = request.head
+    assert (read_off.http10, read_off.odd, read_off.keep_alive, read_off.expects_continue) == (
         False,
         False,
         True,
@@ -127,7 +128,7 @@ def test_any_damage_is_an_outcome(shape: Shape, at: int, damage: bytes) -> None:
     ],
 )
 def test_odd_tells_of_fields_that_may_not_pass(field: bytes, odd: bool) -> None:
-    assert taken(b"POST / HTTP/1.1\r\n" + field + b"\r\nHost: h\r\n\r\n").odd is odd
+    assert taken(b"POST / HTTP/1.1\r\n" + field + b"\r\nHost: h\r\n\r\n").head.odd is odd
 
 
 @pytest.mark.parametrize(
@@ -146,8 +147,8 @@ def test_odd_tells_of_fields_that_may_not_pass(field: bytes, odd: bool) -> None:
 def test_who_keeps_the_connection(version: bytes, connection: bytes | None, keeps: bool) -> None:
     field = b"" if connection is None else b"Connection: " + connection + b"\r\n"
     request = taken(b"GET / HTTP/" + version + b"\r\nHost: h\r\n" + field + b"\r\n")
-    assert request.keep_alive is keeps
-    assert request.http10 is (version == b"1.0")
+    assert request.head.keep_alive is keeps
+    assert request.head.http10 is (version == b"1.0")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_who_keeps_the_connection(version: bytes, connection: bytes | None, keep
 )
 def test_who_waits_for_a_continue(version: bytes, expect: bytes, waits: bool) -> None:
     data = b"POST / HTTP/" + version + b"\r\nHost: h\r\nContent-Length: 3\r\nExpect: " + expect + b"\r\n\r\n"
-    assert taken(data).expects_continue is waits
+    assert taken(data).head.expects_continue is waits
 
 
 @pytest.mark.parametrize(
@@ -177,11 +178,11 @@ def test_who_waits_for_a_continue(version: bytes, expect: bytes, waits: bool) ->
     ],
 )
 def test_the_target_becomes_a_path(method: bytes, target: bytes, path: bytes) -> None:
-    assert taken(method + b" " + target + b" HTTP/1.1\r\nHost: h\r\n\r\n").target == path
+    assert taken(method + b" " + target + b" HTTP/1.1\r\nHost: h\r\n\r\n").head.target == path
 
 
 def test_an_old_client_may_name_its_host_in_the_target_alone() -> None:
-    assert taken(b"GET http://any/a HTTP/1.0\r\n\r\n").target == b"/a"
+    assert taken(b"GET http://any/a HTTP/1.0\r\n\r\n").head.target == b"/a"
 
 
 def test_chunked_has_no_length_and_its_body_is_not_taken() -> None:
@@ -259,3 +260,41 @@ def test_what_nothing_can_save_is_refused_at_once(data: bytes, status: int) -> N
     outcome, _ = read(data)
     assert isinstance(outcome, Refusal)
     assert outcome.status == status
+
+
+@pytest.mark.parametrize("shape", [*REFUSED, *TAKEN], ids=lambda shape: shape.name)
+def test_a_head_seen_before_is_judged_alike(shape: Shape) -> None:
+    judge.cache_clear()
+    first, first_rest = read(shape.data)
+    again, again_rest = read(shape.data)
+    assert type(again) is type(first)
+    assert again_rest == first_rest
+    if isinstance(first, Request) and isinstance(again, Request):
+        assert (again.body, again.length) == (first.body, first.length)
+
+
+def test_heads_that_differ_in_the_length_alone_are_judged_once() -> None:
+    judge.cache_clear()
+    requests = [
+        taken(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\nX: y\r\n\r\n%b" % (n, bytes(n)))
+        for n in (0, 1, 12)
+    ]
+    assert [request.length for request in requests] == [0, 1, 12]
+    assert [request.body for request in requests] == [bytes(n) for n in (0, 1, 12)]
+    assert all(request.head is requests[0].head for request in requests)
+
+
+def test_what_is_kept_of_heads_is_bounded() -> None:
+    judge.cache_clear()
+    large = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 4096 + b"\r\n\r\n"
+    assert taken(large).head is not taken(large).head
+    for number in range(300):
+        taken(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number)
+    assert judge.cache_info().currsize == 256
+
+
+def test_the_length_of_one_head_is_no_other_ones() -> None:
+    taken(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx")
+    for field in (b"Content-Length: 1, 1", b"Content-Length: +1", b"Content-Length: " + b"1" * 19):
+        refusal, _ = read(b"POST / HTTP/1.1\r\nHost: h\r\n" + field + b"\r\n\r\nx")
+        assert isinstance(refusal, Refusal)

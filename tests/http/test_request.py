@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 
 HEAD = b"Host: a\r\nX-Two: 1\r\nX-TWO:\t 2 \r\nEmpty:\r\nX-Two-More: 3\r\nLast: z\r\n"
 
@@ -22,7 +22,7 @@ HEAD = b"Host: a\r\nX-Two: 1\r\nX-TWO:\t 2 \r\nEmpty:\r\nX-Two-More: 3\r\nLast: 
     ],
 )
 def test_fields_are_found_by_their_whole_name(name: bytes, first: bytes | None, every: list[bytes]) -> None:
-    request = Request("GET", b"/", HEAD)
+    request = Request(Head("GET", b"/", HEAD))
     assert request.get(name) == first
     assert request.get_all(name) == every
 
@@ -37,5 +37,5 @@ def test_fields_are_found_by_their_whole_name(name: bytes, first: bytes | None, 
     ],
 )
 def test_the_target_is_path_and_query(target: bytes, path: str, query: str) -> None:
-    request = Request("GET", target)
+    request = Request(Head("GET", target))
     assert (request.path, request.query) == (path, query)

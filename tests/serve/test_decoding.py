@@ -13,7 +13,7 @@ import pytest
 from tests.support.deadlines import until
 
 from mentatd.errors import Refusal
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve import decoding
 from mentatd.serve.decoding import INLINE, STEP, codings_of, decode, plain_body, refuse_codings
 
@@ -26,7 +26,7 @@ async def reserve(size: int) -> None:
 
 def request(coding: str, body: bytes) -> Request:
     head = f"Content-Encoding: {coding}\r\n".encode() if coding else b""
-    return Request("POST", b"/x", head, body, len(body), odd=bool(coding))
+    return Request(Head("POST", b"/x", head, odd=bool(coding)), body, len(body))
 
 
 @pytest.mark.parametrize(

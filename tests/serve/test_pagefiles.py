@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve.pagefiles import FILES, INDEX, PAGE, PARTS, PageFile, made, names
 
 SIZE_LIMIT = 120_000
@@ -24,7 +24,7 @@ class Taken:
 
 def ask(file: PageFile, head: bytes = b"") -> Taken:
     taken: Any = Taken()
-    file.answer(Request("GET", b"/", head), taken)
+    file.answer(Request(Head("GET", b"/", head)), taken)
     return taken  # type: ignore[no-any-return]
 
 

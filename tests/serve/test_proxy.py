@@ -26,6 +26,7 @@ from mentatd.cluster.routes import EMPTY, Route, RouteTable, build
 from mentatd.cluster.targets import parse_target
 from mentatd.errors import Refusal
 from mentatd.http.pool import Pool
+from mentatd.http.request import Head
 from mentatd.http.server import Connection, Request, Server
 from mentatd.serve import proxy as proxy_module
 from mentatd.serve.inflight import Inflight, Row
@@ -365,7 +366,7 @@ async def test_a_client_that_leaves_while_its_body_is_decoded(router: Router) ->
     recorder = Recorder()
     await router.engine(recorder)
     connection = cast(Connection, SimpleNamespace(flow=None, reserve=None))
-    request = Request("POST", b"/v1/x", b"Content-Encoding: gzip\r\n", gzip.compress(BODY), odd=True)
+    request = Request(Head("POST", b"/v1/x", b"Content-Encoding: gzip\r\n", odd=True), gzip.compress(BODY))
     router.proxy.handle(request, connection)
     assert connection.flow is not None
     connection.flow.client_paused()

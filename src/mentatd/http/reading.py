@@ -167,9 +167,9 @@ class ServedConnection(ReceivingConnection):
         if isinstance(request, Refusal):
             self._reject(request, None)
             return b""
-        self.http10 = request.http10
+        self.http10 = request.head.http10
         self.head_only = request.method == "HEAD"
-        self._close = not request.keep_alive
+        self._close = not request.head.keep_alive
         if not self._allowed:
             self._reject(refusals.FORBIDDEN, request)
             return b""

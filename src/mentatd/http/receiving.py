@@ -45,7 +45,7 @@ class ReceivingConnection(Connection):
         """Read the body of `request`, which begins with `rest`; what does not belong to it comes back."""
         length = request.length
         limit = PLAIN_BODY_BYTES
-        if length is None or length > limit or request.expects_continue:
+        if length is None or length > limit or request.head.expects_continue:
             verdict = self._admit(request)
             if not isinstance(verdict, Refusal) and length is not None and length > verdict:
                 verdict = refusals.too_large(verdict)
@@ -120,7 +120,7 @@ class ReceivingConnection(Connection):
 
     def _read_on(self, *, invited: bool) -> None:
         """Begin a time of the body; a client that was `invited` may wait for the word to send it."""
-        if invited and self._request is not None and self._request.expects_continue:
+        if invited and self._request is not None and self._request.head.expects_continue:
             self.write(CONTINUE)
         self._progress_mark = 0 if self._body is None else self._body.received
         self.deadline = self._loop.time() + self._shared.limits.client_timeout_s

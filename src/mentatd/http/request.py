@@ -6,42 +6,29 @@ Body = bytes | memoryview
 """A request body, whole and without chunk framing; a large one is a view of an anonymous memory map."""
 
 
-class Request:
-    """One request: its head taken apart as far as routing needs, its body whole.
+class Head:
+    """What one request head says, but for the length of the body.
 
-    In `Handler.admit` the body is not there yet and `body` is empty. The connection keeps the request until its
-    answer ends, so whoever has no more use for a large body sets `body` to `b""`.
+    Not changed once it is read: requests whose heads are alike share one, so it may be the key of what is worked out
+    from a head.
     """
 
     __slots__ = (
         "_lower",
-        "arrived",
-        "body",
+        "chunked",
         "expects_continue",
-        "head",
+        "fields",
         "http10",
         "keep_alive",
-        "length",
         "method",
         "odd",
         "path",
-        "peer",
         "query",
         "target",
     )
 
     def __init__(
-        self,
-        method: str,
-        target: bytes,
-        head: bytes = b"",
-        body: Body = b"",
-        length: int | None = 0,
-        odd: bool = False,
-        http10: bool = False,
-        peer: str = "",
-        arrived: float = 0.0,
-        lower: bytes | None = None,
+        self, method: str, target: bytes, fields: bytes = b"", *, odd: bool = False, http10: bool = False
     ) -> None:
         self.method = method
         self.target = target
@@ -51,28 +38,24 @@ class Request:
         """The target up to `?`, not percent-decoded (latin-1)."""
         self.query = query
         """What follows `?`, or empty."""
-        self.http10 = http10
-        self.head = head
-        """The raw field lines, each ending in CRLF, without the start line and without the closing blank line."""
+        self.fields = fields
+        """The raw field lines, each ending in CRLF, without Content-Length, the start line and the closing blank
+        line."""
         self.odd = odd
-        """The head holds a field that may not simply pass on (hop-by-hop, Expect, Transfer-Encoding,
-        Content-Encoding, or a Connection other than keep-alive): the slow path must rewrite it."""
-        self.length = length
-        """The announced Content-Length; None when chunked. 0 without a body."""
-        self.body = body
-        self.peer = peer
-        """The client's address; `::ffff:` forms are their IPv4 address, without a scope id."""
-        self.arrived = arrived
-        """Loop time when its first byte was seen."""
+        """It holds a field that may not simply pass on (hop-by-hop, Expect, Transfer-Encoding, Content-Encoding, or
+        a Connection other than keep-alive): the slow path must rewrite it."""
+        self.http10 = http10
+        self.chunked = False
+        """The length of the body is not announced."""
         self.keep_alive = not http10
         """The client would use the connection again (RFC 9112 section 9.3)."""
         self.expects_continue = False
         """The client waits for `100 Continue` before it sends the body (RFC 9110 section 10.1.1)."""
-        self._lower = b"\r\n" + head.lower() if lower is None else lower
+        self._lower = b"\r\n" + fields.lower()
 
     def get(self, name: bytes) -> bytes | None:
         """The value of the first field called `name` (lower case), trimmed; None when absent."""
-        # `_lower` is CRLF and then `head` in lower case, so an offset in it is two above the one in `head`.
+        # `_lower` is CRLF and then `fields` in lower case, so an offset in it is two above the one in `fields`.
         at = self._lower.find(b"\r\n%b:" % name)
         return None if at < 0 else self._value(at + len(name) + 1)
 
@@ -84,4 +67,48 @@ class Request:
         return values
 
     def _value(self, start: int) -> bytes:
-        return self.head[start : self.head.find(b"\r\n", start)].strip(b" \t")
+        return self.fields[start : self.fields.find(b"\r\n", start)].strip(b" \t")
+
+
+class Request:
+    """One request: its head taken apart as far as routing needs, its body whole.
+
+    In `Handler.admit` the body is not there yet and `body` is empty. The connection keeps the request until its
+    answer ends, so whoever has no more use for a large body sets `body` to `b""`.
+    """
+
+    __slots__ = ("arrived", "body", "head", "length", "peer")
+
+    def __init__(
+        self, head: Head, body: Body = b"", length: int | None = 0, peer: str = "", arrived: float = 0.0
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.length = length
+        """The announced Content-Length; None when chunked. 0 without a body."""
+        self.peer = peer
+        """The client's address; `::ffff:` forms are their IPv4 address, without a scope id."""
+        self.arrived = arrived
+        """Loop time when its first byte was seen."""
+
+    @property
+    def method(self) -> str:
+        return self.head.method
+
+    @property
+    def path(self) -> str:
+        """See `Head.path`."""
+        return self.head.path
+
+    @property
+    def query(self) -> str:
+        """See `Head.query`."""
+        return self.head.query
+
+    def get(self, name: bytes) -> bytes | None:
+        """See `Head.get`."""
+        return self.head.get(name)
+
+    def get_all(self, name: bytes) -> list[bytes]:
+        """See `Head.get_all`."""
+        return self.head.get_all(name)

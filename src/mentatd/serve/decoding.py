@@ -22,7 +22,7 @@ Reserve = Callable[[int], Awaitable[None]]
 
 def codings_of(request: Request) -> tuple[str, ...]:
     """The codings of the request's body, in the order they were applied."""
-    return parse_codings(request.get_all(b"content-encoding")) if request.odd else ()
+    return parse_codings(request.get_all(b"content-encoding")) if request.head.odd else ()
 
 
 def refuse_codings(codings: tuple[str, ...]) -> Refusal | None:

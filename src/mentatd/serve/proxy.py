@@ -61,7 +61,7 @@ class Proxy:
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Forward a request whose body is whole."""
-        if not request.odd:
+        if not request.head.odd:
             self._forward(request, connection, frozenset())
         elif not (codings := codings_of(request)):
             self._forward(request, connection, _named(request))
@@ -97,7 +97,9 @@ class Proxy:
             connection.refuse(refusals.not_routed(routing.model, found))
             return
         corrected = None if routing.form else _corrected_type(content_type)
-        parcel = Parcel(request.target, request_fields(request.head, drop, corrected), request.body)
+        parcel = Parcel(
+            request.head.target, request_fields(request.head.fields, drop, corrected), request.body
+        )
         exchange = Exchange(self._means, connection, parcel, found.targets)
         row = self._inflight.enter(
             exchange,

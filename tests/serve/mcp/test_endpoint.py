@@ -17,7 +17,7 @@ from tests.support.deadlines import until, within
 from tests.support.views import agent, group_view, view
 
 from mentatd.http.connection import Connection
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve.answering import Answering
 from mentatd.serve.app import Router
 from mentatd.serve.mcp.endpoint import BODY_LIMIT, McpEndpoint, origin_allowed
@@ -246,7 +246,7 @@ async def test_a_body_is_let_go_while_its_call_runs() -> None:
         reserve: Any = None
 
     answering = Answering()
-    request = Request("POST", b"/mcp", body=PING.encode())
+    request = Request(Head("POST", b"/mcp"), body=PING.encode())
     McpEndpoint(cast(Merge, Slow()), answering).handle(request, cast(Connection, Silent()))
     async with within():
         await Slow.began.wait()

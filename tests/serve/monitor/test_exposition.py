@@ -23,7 +23,7 @@ from tests.support.deadlines import until
 
 from mentatd import __version__
 from mentatd.http.connection import Connection
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve import refusals
 from mentatd.serve.answering import Answering
 from mentatd.serve.daemon import Daemon
@@ -47,7 +47,7 @@ def sources() -> Sources:
     traffic, followed, inflight = Traffic(), Followed(), FakeInflight()
     traffic.finished(row(started=0.0, first=0.2, ended=3.0, out=500), 200, None)
     traffic.finished(row(started=0.0, ended=4.0), 504, "no complete answer")
-    asked = Request("POST", b"/v1/chat/completions")
+    asked = Request(Head("POST", b"/v1/chat/completions"))
     traffic.refused(refusals.model_not_found("gpt-4", [], {}), asked, True)
     inflight.carried = [row("3"), row("4")]
     published = Published(table({"glm": ["glm-5"]}, failing=["qwen"]))
@@ -177,7 +177,7 @@ def test_the_format_is_the_one_that_is_asked_for(accept: str, expected: str) -> 
 async def test_a_scrape_is_rendered_while_the_loop_goes_on() -> None:
     answering, connection = Answering(), Recorder()
     exposition = Exposition(sources(), answering, clock=lambda: 10.0)
-    request = Request("GET", b"/metrics", b"Accept: application/openmetrics-text; version=1.0.0\r\n")
+    request = Request(Head("GET", b"/metrics", b"Accept: application/openmetrics-text; version=1.0.0\r\n"))
     exposition.handle(request, cast("Connection", connection))
     await asyncio.sleep(0)
     await until(lambda: connection.answered)

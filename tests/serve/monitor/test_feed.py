@@ -17,7 +17,7 @@ from tests.support.deadlines import until, within
 
 from mentatd.errors import Refusal
 from mentatd.http.connection import Connection
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.http.server import Server
 from mentatd.serve.monitor import feed as module
 from mentatd.serve.monitor.engines import Engines
@@ -52,7 +52,7 @@ class World:
 
     def open(self, **more: Any) -> Recorder:
         connection = Recorder(**more)
-        self.feed.handle(Request("GET", b"/events.json"), cast("Connection", connection))
+        self.feed.handle(Request(Head("GET", b"/events.json")), cast("Connection", connection))
         return connection
 
     def change(self) -> None:

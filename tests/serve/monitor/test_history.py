@@ -14,7 +14,7 @@ from tests.serve.monitor.test_timeline import Followed
 from tests.support.deadlines import until
 
 from mentatd.http.connection import Connection
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve import refusals
 from mentatd.serve.answering import Answering
 from mentatd.serve.monitor.history import History, Mark
@@ -41,7 +41,7 @@ class World:
 
     async def get(self) -> dict[str, Any]:
         connection = Recorder()
-        self.history.handle(Request("GET", b"/history.json"), cast("Connection", connection))
+        self.history.handle(Request(Head("GET", b"/history.json")), cast("Connection", connection))
         await until(lambda: connection.answered)
         assert connection.answered is not None
         assert connection.answered[0] == 200
@@ -75,7 +75,9 @@ async def test_the_rows_of_a_history() -> None:
     async with world() as w:
         w.finish("a", 504, "no complete answer")
         w.traffic.refused(
-            refusals.model_not_found("gpt-4", [], {}), Request("POST", b"/v1/x", peer="192.168.1.9"), True
+            refusals.model_not_found("gpt-4", [], {}),
+            Request(Head("POST", b"/v1/x"), peer="192.168.1.9"),
+            True,
         )
         w.followed.cluster.table = table({"glm": ["glm-5"]})
         w.followed.timeline.look()

@@ -15,7 +15,7 @@ from tests.support.deadlines import until
 
 from mentatd import __version__
 from mentatd.http.connection import Connection
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve.answering import Answering
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.serve.monitor.engines import UNREAD, Engines, Reading
@@ -179,7 +179,7 @@ class World:
 
     async def get(self) -> dict[str, Any]:
         connection = Recorder()
-        self.stats.handle(Request("GET", b"/stats.json"), cast("Connection", connection))
+        self.stats.handle(Request(Head("GET", b"/stats.json")), cast("Connection", connection))
         await until(lambda: connection.answered)
         assert connection.answered is not None
         status, body, content_type = connection.answered

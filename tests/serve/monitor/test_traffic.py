@@ -6,7 +6,7 @@ import pytest
 from tests.serve.monitor.rows import row
 
 from mentatd.errors import Refusal
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve import refusals
 from mentatd.serve.monitor.traffic import (
     BUCKETS,
@@ -23,7 +23,7 @@ from mentatd.serve.monitor.traffic import (
     outcome_of,
 )
 
-ASKED = Request("POST", b"/v1/chat/completions", peer="192.168.1.9")
+ASKED = Request(Head("POST", b"/v1/chat/completions"), peer="192.168.1.9")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve.tokens.passing import answer_fields, question_fields, question_target
 
 
@@ -27,12 +27,12 @@ from mentatd.serve.tokens.passing import answer_fields, question_fields, questio
     ],
 )
 def test_the_clients_end_to_end_fields_go(head: bytes, fields: dict[str, str]) -> None:
-    assert question_fields(Request("POST", b"/x", head)) == fields
+    assert question_fields(Request(Head("POST", b"/x", head))) == fields
 
 
 def test_the_query_goes() -> None:
-    assert question_target("/v1/x", Request("POST", b"/v1/x/")) == b"/v1/x"
-    assert question_target("/v1/x", Request("POST", b"/v1/x?a=1&b?")) == b"/v1/x?a=1&b?"
+    assert question_target("/v1/x", Request(Head("POST", b"/v1/x/"))) == b"/v1/x"
+    assert question_target("/v1/x", Request(Head("POST", b"/v1/x?a=1&b?"))) == b"/v1/x?a=1&b?"
 
 
 def test_the_engines_end_to_end_fields_come_back() -> None:

@@ -19,7 +19,7 @@ def question_fields(request: Request) -> dict[str, str]:
     """The client's end-to-end fields, by name in lower case; two of one name are one list (RFC 9110 section 5.3)."""
     drop = _WRITTEN_ANEW | connection_names(request.get_all(b"connection"))
     fields: dict[str, str] = {}
-    for line in request_fields(request.head, drop=drop).decode("latin-1").split("\r\n")[1:]:
+    for line in request_fields(request.head.fields, drop=drop).decode("latin-1").split("\r\n")[1:]:
         name, _, value = line.partition(":")
         name, value = name.lower(), value.strip(" \t")
         fields[name] = f"{fields[name]}, {value}" if name in fields else value
