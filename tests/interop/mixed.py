@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.interop.published import program
 from tests.support.cluster import FAST, Cluster, Daemon, Router
@@ -23,9 +24,11 @@ class Mixed(Cluster):
         super().__init__(folder)
         self.folder = folder
         self.release = release
+        # a socket's path has at most 107 bytes, which a test's own folder may come near
+        self._sockets = self._stack.enter_context(TemporaryDirectory(prefix="actors"))
 
     def mentatd(self, *peers: Daemon, node_ip: str = "127.0.0.1", control: str = "", **env: str) -> Daemon:
-        """The published daemon. It cannot choose its ports; it broadcasts nothing, `lo` having no broadcast."""
+        """The published daemon on ports chosen for it; it broadcasts nothing, as `lo` has no broadcast."""
         control, http = control or str(free_port()), free_port()
         flags = f"--node-ip {node_ip} --port {control} --http-port {http} --head-json {self.folder}/head.json"
         if peers:
@@ -48,7 +51,7 @@ class Mixed(Cluster):
             "MENTAT_OPENAI_API": openai,
             "MENTAT_GPUS": str(gpus),
             "CONTAINER_NAME": "c0",
-            "MENTAT_SOCK_DIR": f"{self.folder}/actors",
+            "MENTAT_SOCK_DIR": self._sockets,
             "MENTAT_PYTHON": sys.executable,
             "PYTHONPATH": str(SHIM),
         }
