@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve.cors import Cors, Origin, is_here, parse_origin, without_cors
 
 CHAT = "https://chat.example"
@@ -17,7 +17,7 @@ def request(method: str = "POST", **fields: str) -> Request:
     head = "".join(
         f"{name.replace('_', '-')}: {value}\r\n" for name, value in {"Host": "box:6381", **fields}.items()
     )
-    return Request(method, b"/v1/x", head.encode("latin-1"))
+    return Request(Head(method, b"/v1/x", head.encode("latin-1")))
 
 
 @pytest.mark.parametrize(
