@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import socket
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import cast
 
 from tests.http.serving import Answering
 
+from mentatd.http.descriptors import REFUSED, Room
 from mentatd.http.limits import Limits
 from mentatd.http.memory import BodyMemory
 from mentatd.http.reading import ServedConnection
@@ -79,15 +81,16 @@ class Played:
         *,
         limits: Limits | None = None,
         allowed: Callable[[str], bool] = lambda peer: True,
-        descriptors: float = 1000,
+        spared: float = math.inf,
         shared: Shared | None = None,
         peer: str = "10.0.0.9",
         descriptor: int = 7,
     ) -> None:
         self.handler = handler or Answering()
         limits = limits or Limits()
+        room = Room(limits.max_connections, REFUSED, True, spared)
         memory = BodyMemory(limits.body_memory, limits.pace_window_s)
-        self.shared = shared or Shared(self.handler, limits, allowed, descriptors, memory)
+        self.shared = shared or Shared(self.handler, limits, allowed, room, memory)
         self.transport = PlayedTransport(peer, descriptor)
         self.connection = ServedConnection(self.shared)
         self.transport.set_protocol(self.connection)

@@ -15,7 +15,7 @@ from tests.http.shapes import REFUSED, TAKEN, Shape
 
 from mentatd.errors import Refusal
 from mentatd.http.headers import HeadReader
-from mentatd.http.limits import OVERFLOW_CONNECTIONS, PIPELINED_BYTES, Limits
+from mentatd.http.limits import PIPELINED_BYTES, Limits
 from mentatd.http.server import Connection, Request
 
 BIG = 300 * 1024
@@ -467,7 +467,7 @@ async def test_the_peer_is_an_address(peername: str, peer: str) -> None:
     assert gate.asked == [peer]
 
 
-async def test_beyond_the_limit_connections_are_refused_and_beyond_that_dropped() -> None:
+async def test_beyond_the_limit_connections_are_refused_and_beyond_that_not_waited_for() -> None:
     first = Played(limits=Limits(max_connections=1))
     shared = first.shared
     over = Played(shared=shared)
@@ -475,9 +475,10 @@ async def test_beyond_the_limit_connections_are_refused_and_beyond_that_dropped(
     assert over.transport.asked == ["eof"]
     over.send(get("/a"))
     assert over.handler.requests == []
-    crowd = [Played(shared=shared) for _ in range(OVERFLOW_CONNECTIONS)]
+    crowd = [Played(shared=shared) for _ in range(first.shared.room.refused)]
     assert crowd[-2].transport.asked == ["eof"]
-    assert crowd[-1].transport.asked == ["abort"]
+    assert crowd[-1].transport.asked == ["eof", "close"]
+    assert crowd[-1].transport.written.startswith(b"HTTP/1.1 503 ")
     first.lose()
     replacement = Played(first.handler, shared=shared)
     replacement.send(get("/a"))
@@ -488,8 +489,8 @@ async def test_beyond_the_limit_connections_are_refused_and_beyond_that_dropped(
 
 
 async def test_the_last_descriptors_are_not_for_clients() -> None:
-    assert Played(descriptors=8, descriptor=8).statuses == [503]
-    assert Played(descriptors=8, descriptor=7).statuses == []
+    assert Played(spared=8, descriptor=8).statuses == [503]
+    assert Played(spared=8, descriptor=7).statuses == []
 
 
 # The end of the server.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import mmap
+import os
 import resource
 import socket
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -392,7 +395,27 @@ async def test_a_process_without_a_limit_on_descriptors_spares_none(monkeypatch:
         assert (await (await served.dial(get("/a"))).answer()).status == 200
 
 
-async def test_the_last_descriptors_of_the_process_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_get_at_most_half_of_the_descriptors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lowest = os.dup(0)
+    os.close(lowest)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (lowest + 33, lowest + 33))
+    async with serving() as served:
+        room = served.server._shared.room
+        assert (room.clients, room.refused, room.plenty) == (14, 2, False)
+        assert "event=connections_limited clients=14 wanted=4096" in capsys.readouterr().err
+        # the clients of this test live in the same process
+        served.server._shared.room = replace(room, spared=math.inf)
+        peers = [await served.dial(get("/a")) for _ in range(14)]
+        assert [(await peer.answer()).status for peer in peers] == [200] * 14
+        for _ in range(6):  # more than may be waited for
+            assert (await (await served.dial()).answer()).status == 503
+        peers[0].send(get("/a"))
+        assert (await peers[0].answer()).status == 200
+
+
+async def test_a_process_that_has_no_descriptors_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (10, 10))
     async with serving() as served:
         assert (await (await served.dial(get("/a"))).answer()).status == 503

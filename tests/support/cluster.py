@@ -56,10 +56,16 @@ class Router:
         return f"http://127.0.0.1:{self.port}"
 
     def ask(
-        self, method: str, path: str, body: bytes | None = None, fields: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        fields: Mapping[str, str] | None = None,
+        *,
+        within_s: float = DEADLINE_S,
     ) -> Answer:
-        """One request on a connection of its own."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)) as connection:
+        """One request on a connection of its own; `within_s` is for each step of it."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=within_s)) as connection:
             connection.request(method, path, body, dict(fields or {}))
             answer = connection.getresponse()
             return Answer(answer.status, answer.headers, answer.read())

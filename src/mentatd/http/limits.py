@@ -29,10 +29,6 @@ TRAILER_BYTES = 64 * 1024
 """All trailer fields of one chunked body; they are dropped."""
 PROGRESS_BYTES = 1024
 """What a body must bring in each `client_timeout_s`."""
-OVERFLOW_CONNECTIONS = 256
-"""Connections above `max_connections` that are open at one time only to be answered 503; beyond, they are dropped."""
-SPARE_DESCRIPTORS = 32
-"""Descriptors below the process's limit that no client may take: they answer 503 and reach engines and daemons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Limits:
     client_timeout_s: float = 60.0
     """A head must be whole within it, a body make progress within each, an unread answer drain within each."""
     max_connections: int = 4096
-    """Connections that are served at one time."""
+    """Connections that are served at one time, fewer where the process has no descriptors for them."""
     body_memory: int = 1024 * 1024 * 1024
     """Bytes of large bodies that are held at one time; see `mentatd.http.memory`."""
     pace_window_s: float = 5.0

@@ -7,9 +7,8 @@ import socket
 from collections.abc import Sequence
 
 from mentatd.errors import SettingsError
+from mentatd.http.descriptors import BACKLOG
 
-BACKLOG = 4096
-"""Connections that the kernel completes ahead of us; 128 stalls a ramp of clients by whole seconds."""
 EVERY_ADDRESS = ("0.0.0.0", "::")
 
 _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})

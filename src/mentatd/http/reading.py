@@ -19,7 +19,6 @@ from mentatd.http import refusals
 from mentatd.http.connection import State
 from mentatd.http.headers import HeadReader
 from mentatd.http.limits import (
-    OVERFLOW_CONNECTIONS,
     PIPELINED_BYTES,
     WRITE_HIGH_WATER,
 )
@@ -67,18 +66,17 @@ class ServedConnection(ReceivingConnection):
         if self._has_no_room():
             self._overflow = True
             shared.overflow += 1
-            if shared.overflow > OVERFLOW_CONNECTIONS:
-                transport.abort()
-            else:
-                self._reject(refusals.TOO_MANY, None)
+            self._reject(refusals.TOO_MANY, None)
+            if shared.overflow > shared.room.refused:
+                transport.close()
             return
         self._allowed = shared.allowed(peer)
 
     def _has_no_room(self) -> bool:
         shared = self._shared
-        if len(shared.connections) - shared.overflow > shared.limits.max_connections:
+        if len(shared.connections) - shared.overflow > shared.room.clients:
             return True
-        return int(self._transport.get_extra_info("socket").fileno()) >= shared.descriptors
+        return int(self._transport.get_extra_info("socket").fileno()) >= shared.room.spared
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state = State.CLOSED

@@ -6,19 +6,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import resource
+import time
 from collections.abc import Callable, Sequence
 
-from mentatd.http.answers import Fields
+from mentatd.http import refusals
+from mentatd.http.accepting import Acceptor
+from mentatd.http.answers import Fields, render_head
 from mentatd.http.connection import Connection
+from mentatd.http.descriptors import BACKLOG, Room, room_for
 from mentatd.http.handler import Flow, Handler
-from mentatd.http.limits import SPARE_DESCRIPTORS, Limits
-from mentatd.http.listener import BACKLOG, EVERY_ADDRESS, listen
+from mentatd.http.limits import Limits
+from mentatd.http.listener import EVERY_ADDRESS, listen
 from mentatd.http.memory import BodyMemory
 from mentatd.http.reading import ServedConnection
 from mentatd.http.request import Body, Request
 from mentatd.http.shared import Shared
 from mentatd.http.timers import Sweep
+from mentatd.log import log
 
 __all__ = ["Body", "Connection", "Fields", "Flow", "Handler", "Limits", "Request", "Server"]
 
@@ -43,12 +49,11 @@ class Server:
         """
         self._limits = limits or Limits()
         memory = BodyMemory(self._limits.body_memory, self._limits.pace_window_s)
-        self._shared = Shared(
-            handler, self._limits, allowed, _descriptors_for_clients(), memory, every_answer
-        )
+        room = _room(self._limits.max_connections, used=0)
+        self._shared = Shared(handler, self._limits, allowed, room, memory, every_answer)
         times = (self._limits.client_timeout_s, self._limits.keep_alive_s, self._limits.linger_s)
         self._sweep = Sweep(self._shared.connections, min(_LARGEST_TICK_S, min(times) / 4))
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | Acceptor] = []
         self.port = 0
         """The port in use, once started."""
 
@@ -62,13 +67,32 @@ class Server:
         loop = asyncio.get_running_loop()
         sockets = listen(port, hosts)
         self.port = sockets[0].getsockname()[1]
+        # the system gives the lowest free descriptor, so those below the newest one are in use
+        room = self._shared.room = _room(self._limits.max_connections, used=sockets[-1].fileno() + 1)
+        if room.clients < self._limits.max_connections:
+            log("connections_limited", clients=room.clients, wanted=self._limits.max_connections)
         for sock in sockets:
-            server = await loop.create_server(self._new_connection, sock=sock, backlog=BACKLOG)
-            self._servers.append(server)
+            self._servers.append(
+                await loop.create_server(self._new_connection, sock=sock, backlog=BACKLOG)
+                if room.plenty
+                else Acceptor(sock, self._new_connection, self._is_full, self._no_room)
+            )
         self._sweep.start()
 
     def _new_connection(self) -> ServedConnection:
         return ServedConnection(self._shared)
+
+    def _is_full(self, coming: int) -> bool:
+        room = self._shared.room
+        return len(self._shared.connections) + coming >= room.clients + room.refused
+
+    def _no_room(self) -> bytes:
+        refusal, shared = refusals.TOO_MANY, self._shared
+        content_type, body = shared.handler.refuse(refusal, None)
+        more = b"" if shared.every_answer is None else shared.every_answer(None)
+        second, close = int(time.time()), b"close"
+        head = render_head(refusal.status, len(body), content_type, (), more, second=second, connection=close)
+        return head + body
 
     def stop_accepting(self) -> None:
         """Take no new connections; the ones that are open go on."""
@@ -106,8 +130,6 @@ class Server:
         return True
 
 
-def _descriptors_for_clients() -> float:
+def _room(clients: int, *, used: int) -> Room:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
-        return float("inf")
-    return limit - min(SPARE_DESCRIPTORS, limit // 8)
+    return room_for(clients, limit=math.inf if limit == resource.RLIM_INFINITY else limit, used=used)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mentatd.http.descriptors import Room
 from mentatd.http.handler import Handler
 from mentatd.http.limits import Limits
 from mentatd.http.memory import BodyMemory
@@ -24,9 +25,8 @@ class Shared:
     limits: Limits
     allowed: Callable[[str], bool]
     """Whether a peer's address may use the server; asked once a connection."""
-    descriptors: float
-    """The first descriptor number that no client may have. The system gives the lowest free one, so this many are in
-    use when a connection gets it."""
+    room: Room
+    """For how many connections there are descriptors."""
     memory: BodyMemory
     """Of the bodies that are being read or forwarded."""
     every_answer: Callable[[Request | None], bytes] | None = None
