@@ -23,7 +23,7 @@ REASONS = {
     "url": None,
     "ended": "no running actors",
     "silent": "no announced OpenAI endpoint",
-    "elsewhere": "announced …, and no address of that node passes ALLOWED_SOURCES",
+    "elsewhere": "announced port 8000/v1 on node 203.0.113.9, and no address of that node passes ALLOWED_SOURCES",
     "dead": "endpoint probe failed",
     "narrow": "endpoint probe failed, bound to 127.0.0.2 only",
 }
@@ -108,12 +108,11 @@ async def _tools(exchange: Exchange) -> None:
 
 
 def _gate(why: str | None) -> str | None:
-    """A reason without what either router may say in its own words: its HTTP client's errors, the announcement."""
+    """A reason without the errors of either router's HTTP client."""
     if why is None:
         return None
     note = re.search(r"\(agent reports: (.*)\)$", why)
-    gate = re.sub(r"^announced .*, and", "announced …, and", why)
-    return gate.partition(": ")[0] + (f", {note[1]}" if note else "")
+    return why.partition(": ")[0] + (f", {note[1]}" if note else "")
 
 
 def _gates(status: Any) -> dict[str, str | None]:

@@ -65,7 +65,7 @@ def why_not(group: Group, probe: Probe | None, *, now: float, fresh_s: float) ->
     if group.openai is None:
         return "no announced OpenAI endpoint"
     if not group.candidates:
-        what = _announced(group.openai)
+        what = _announced(group, group.openai)
         return f"announced {what}, and no address of that node passes ALLOWED_SOURCES"
     if not group.actors_running and (group.gpus or group.actors):
         return "no running actors"
@@ -78,9 +78,11 @@ def why_not(group: Group, probe: Probe | None, *, now: float, fresh_s: float) ->
     return None
 
 
-def _announced(service: Service) -> str:
+def _announced(group: Group, service: Service) -> str:
+    """In the published router's words, which tell the node to look at."""
     if isinstance(service, PortService):
-        return f"{service.port}{service.path}"[:WIRE_LIMIT]
+        node = next((agent.node_ip for agent in group.agents if agent.id == group.openai_agent), "")
+        return f"port {service.port}{service.path[:WIRE_LIMIT]} on node {node[:WIRE_LIMIT]}"
     return service.url[:WIRE_LIMIT]
 
 
