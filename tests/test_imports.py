@@ -13,12 +13,13 @@ SRC = Path(__file__).parent.parent / "src"
 
 BASE = {"errors", "log", "tasks", "version"}
 PURE = {"wire": {"errors"}, "cluster": {"errors", "wire"}}
-COMPANION = BASE | {"wire", "http", "link", "environment", "options", "lifetime"}
+COMPANION = BASE | {"wire", "http", "link", "environment", "options", "lifetime", "notify"}
 ROOMS = PURE | {
     "version": set(),
     "errors": set(),
     "log": set(),
     "tasks": {"log"},
+    "notify": {"log"},
     "environment": {"errors"},
     "options": {"errors", "environment", "version"},
     "settings": {"errors", "environment", "cluster"},

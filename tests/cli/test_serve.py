@@ -129,6 +129,18 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
         assert "Traceback" not in running.said
 
 
+def test_a_supervisor_is_told_when_it_serves_and_when_it_ends(tmp_path: Path) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.settimeout(30)
+        supervisor.bind(path)
+        with serving(tmp_path / "log", NOTIFY_SOCKET=path) as running:
+            assert supervisor.recv(100) == b"READY=1"
+            running.process.terminate()
+            assert supervisor.recv(100) == b"STOPPING=1"
+            assert running.process.wait(30) == 0
+
+
 def test_a_second_signal_does_not_wait_for_requests_in_progress(tmp_path: Path) -> None:
     with serving(tmp_path / "log", DRAIN_S="600") as running:
         client = socket.create_connection(("127.0.0.1", running.port))

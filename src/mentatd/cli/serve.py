@@ -15,6 +15,7 @@ import uvloop
 from mentatd import __version__
 from mentatd.errors import SettingsError
 from mentatd.log import log
+from mentatd.notify import READY, STOPPING, notify
 from mentatd.settings import Settings, help_text, read_settings
 
 PROG = "mentatd-serve"
@@ -73,7 +74,9 @@ async def _run(settings: Settings) -> None:
     try:
         await router.start()
         _settle_garbage()
+        notify(os.environ, READY)
         await stop.wait()
+        notify(os.environ, STOPPING)
         await router.stop(cut)
     finally:
         await router.close()
