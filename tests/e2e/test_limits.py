@@ -19,7 +19,7 @@ from openai import OpenAI
 from tests.support.cluster import FAST, JSON, Answer, Cluster, Router
 from tests.support.commands import BIN, Command
 from tests.support.deadlines import DEADLINE_S, wait_until
-from tests.support.engine import Engine
+from tests.support.engine import Engine, Exchange
 from tests.support.streams import Stepped
 
 CHAT = "/v1/chat/completions"
@@ -175,6 +175,33 @@ def read_all(sock: socket.socket) -> bytes:
     while piece := sock.recv(65536):
         answer += piece
     return answer
+
+
+def test_a_slow_reader_of_a_fast_answer_costs_little_and_delays_nobody(
+    router: Router, engine: Engine
+) -> None:
+    piece, left = bytes(MIB), threading.Event()
+
+    async def fast(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (500 * MIB))
+        try:
+            for _ in range(500):
+                await exchange.send(piece)
+        finally:
+            left.set()
+
+    engine.play("/fast", fast)
+    for _ in range(20):
+        assert router.ask("POST", CHAT, SMALL, JSON).status == 200
+    before = resident_kib(router)
+    with closing(router.connect()) as sock:
+        sock.sendall(b"POST /fast HTTP/1.1\r\nHost: r\r\nContent-Length: %d\r\n\r\n%b" % (len(SMALL), SMALL))
+        for _ in range(40):
+            assert sock.recv(1024)
+            assert router.ask("POST", CHAT, SMALL, JSON).status == 200
+        assert resident_kib(router) - before < 1024
+        assert not left.is_set()
+    assert left.wait(DEADLINE_S)
 
 
 @pytest.mark.parametrize("count", [2000])
