@@ -4,8 +4,8 @@ llhttp is the judge of the grammar. What it lets through although two programs c
 here: other versions and start lines, a chunked body under HTTP/1.0 or with a second coding, a missing or second Host,
 a target that names another host.
 
-Clients repeat their heads byte for byte, but for the length of the body. So the number in Content-Length is read first,
-a head is judged as if it were 0, and the newest verdicts are kept: a head that was judged before costs one look-up.
+Clients repeat their heads byte for byte, but for the length of the body. So the number in Content-Length is read
+first, a head is judged as if it were 0, and the newest verdicts are kept: a known head costs one look-up.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from httptools import HttpParserError, HttpResponseParser
 MAX_HEAD = 65536
 """Bytes of one head, the closing blank line included."""
 MAX_FIELDS = 256
+_KEPT_HEADS = 128
 _QUOTED = 80
 _TAIL = 4  # the longest end of an SSE event: CR LF CR LF
 
@@ -32,7 +33,7 @@ class BadAnswer(ValueError):
 
 
 class ResponseHead:
-    """A final response head (1xx are consumed silently)."""
+    """A final response head (1xx are consumed silently). Answers whose heads are the same bytes share one."""
 
     __slots__ = ("chunked", "http10", "keep_alive", "keep_alive_field", "length", "raw", "status")
 
@@ -86,8 +87,11 @@ def head_end(data: bytes, searched: int = 0) -> int:
     return 0
 
 
-def read_head(data: bytes, *, head_request: bool = False) -> ResponseHead:
+@lru_cache(_KEPT_HEADS)
+def read_head(data: bytes, head_request: bool = False) -> ResponseHead:
     """Judge one whole head, its blank line included. `head_request`: it answers a HEAD.
+
+    An engine repeats its heads, within the second of their Date, so the newest are kept.
 
     llhttp (strict) judges the field lines; what it lets through and is refused here: versions other than 1.0
     and 1.1, chunked under 1.0 and transfer codings other than chunked (RFC 9112 section 6.1), too many

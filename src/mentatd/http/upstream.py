@@ -265,7 +265,7 @@ class Upstream(asyncio.Protocol):
     def _find_head(self, data: bytes, searched: int) -> tuple[ResponseHead, bytes] | None:
         """The final head and what follows it, or None while it has not come; skips interim answers."""
         while end := head_end(data, searched):
-            head = read_head(data[:end], head_request=self._head_request)
+            head = read_head(data[:end], self._head_request)
             data = data[end:]
             searched = 0
             if head.status >= 200:

@@ -204,10 +204,10 @@ class Exchange:
         elif connection.http10:
             add += b"Connection: keep-alive\r\n"
         if until_close or self._rechunk:
-            connection.write(response_head(raw, coding=False, add=add))
+            connection.write(response_head(raw, False, add))
             return None
         # a status that allows no body may not name a coding either (RFC 9112 section 6.1)
-        connection.write(response_head(raw, coding=head.length != 0, add=add) + rest)
+        connection.write(response_head(raw, head.length != 0, add) + rest)
         return connection.write if self._body_began() else self._pass_on
 
     def _body_began(self) -> bool:

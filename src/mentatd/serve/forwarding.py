@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mentatd.cluster.targets import Target
 from mentatd.http.request import Body
@@ -23,6 +24,7 @@ _RESPONSE_STOPS = re.compile(
     rb"\r\n(?=[ckptu])(?:connection|keep-alive|proxy-[^:\r\n]*|te|trailer|upgrade):[^\r\n]*",
     re.IGNORECASE,
 )
+_KEPT_HEADS = 128
 _CODING = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*", re.IGNORECASE)
 _CONNECTION = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
 
@@ -68,7 +70,8 @@ class Parcel:
         return head, self.body
 
 
-def response_head(raw: bytes, *, coding: bool, add: bytes = b"") -> bytes:
+@lru_cache(_KEPT_HEADS)
+def response_head(raw: bytes, coding: bool, add: bytes = b"") -> bytes:
     """The whole head of an answer, its blank line included, from the engine's status and field lines.
 
     `coding`: the engine's Transfer-Encoding goes on. `add`: further lines, each ending in CRLF.
