@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine test-page screenshots interop-setup test-interop bench lock clean
+.PHONY: help setup demo test check format test-engine test-page test-wheel screenshots interop-setup test-interop bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -55,6 +55,13 @@ test-engine: $(VENV)/.engine ## The same router in front of a real llama.cpp ser
 test-page: setup ## The status page in a real browser (needs Debian's chromium, or CHROMIUM=/path/to/one)
 	$(PYTEST) tests/page -n $(WORKERS) -q -m page
 
+$(VENV)/.packaging: requirements-packaging.lock $(VENV)/.ready
+	$(PIP) install -r requirements-packaging.lock
+	@touch $@
+
+test-wheel: $(VENV)/.packaging ## Build, install and run what users install; lint the image, the units, the manual page
+	$(PYTEST) tests/packaging -q -m "wheel or not wheel"
+
 screenshots: setup ## The status page in its states, into docs/images/ (nicer where the font Inter is installed)
 	$(BIN)/python -m tests.page.screenshots
 
@@ -68,8 +75,10 @@ bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for o
 	$(BIN)/python -m bench $(BENCH)
 
 lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
+	$(LOCK) pyproject.toml -o requirements.lock
 	$(LOCK) pyproject.toml --extra dev -o requirements-dev.lock
 	$(LOCK) pyproject.toml --extra engine -o requirements-engine.lock
+	$(LOCK) pyproject.toml --extra packaging -o requirements-packaging.lock
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 \
 	--no-emit-package mentatd-serve --custom-compile-command "make lock"
