@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mentatd.cluster.targets import parse_target
-from mentatd.serve.forwarding import Parcel, connection_names, request_fields, response_head
+from mentatd.http.request import Head
+from mentatd.serve.forwarding import Parcel, connection_names, passage, request_fields, response_head
 
 HEAD = b"Host: router\r\nAuthorization: Bearer k\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
 KEPT = b"\r\nAuthorization: Bearer k\r\nContent-Type: application/json"
@@ -133,3 +134,29 @@ def test_the_framing_is_written_anew_where_it_must() -> None:
 
 def test_the_routers_version_stands_in_the_status_line() -> None:
     assert response_head(b"HTTP/1.0 404 Not Found\r\n", coding=True) == b"HTTP/1.1 404 Not Found\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "json_fields", "form_fields"),
+    [
+        (b"A: 1\r\n", b"\r\nA: 1\r\nContent-Type: application/json", b"\r\nA: 1"),
+        (b"Content-Type: text/plain\r\n", b"\r\nContent-Type: text/plain", b"\r\nContent-Type: text/plain"),
+        (
+            b"Content-Type: application/x-www-form-urlencoded\r\n",
+            b"\r\nContent-Type: application/json",
+            b"\r\nContent-Type: application/x-www-form-urlencoded",
+        ),
+    ],
+)
+def test_json_goes_on_with_a_type_that_engines_take(
+    fields: bytes, json_fields: bytes, form_fields: bytes
+) -> None:
+    known = passage(Head("POST", b"/", fields))
+    assert (known.json_fields, known.form_fields) == (json_fields, form_fields)
+
+
+def test_a_passage_is_worked_out_once_a_head() -> None:
+    head = Head("POST", b"/", b"Content-Encoding: gzip, br\r\nConnection: x\r\nX: 1\r\nA: 2\r\n", odd=True)
+    assert passage(head) is passage(head)
+    assert passage(head).codings == ("gzip", "br")
+    assert passage(head).form_fields == b"\r\nA: 2"

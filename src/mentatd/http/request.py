@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 Body = bytes | memoryview
 """A request body, whole and without chunk framing; a large one is a view of an anonymous memory map."""
 
@@ -9,8 +11,7 @@ Body = bytes | memoryview
 class Head:
     """What one request head says, but for the length of the body.
 
-    Not changed once it is read: requests whose heads are alike share one, so it may be the key of what is worked out
-    from a head.
+    Requests whose heads are alike share one, so it is not changed once it is read.
     """
 
     __slots__ = (
@@ -21,6 +22,7 @@ class Head:
         "http10",
         "keep_alive",
         "method",
+        "note",
         "odd",
         "path",
         "query",
@@ -51,6 +53,8 @@ class Head:
         """The client would use the connection again (RFC 9112 section 9.3)."""
         self.expects_continue = False
         """The client waits for `100 Continue` before it sends the body (RFC 9110 section 10.1.1)."""
+        self.note: Any = None
+        """What the handler has worked out from this head, for the next request that shares it."""
         self._lower = b"\r\n" + fields.lower()
 
     def get(self, name: bytes) -> bytes | None:

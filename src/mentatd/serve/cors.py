@@ -95,7 +95,7 @@ class Cors:
 
         A browser sends a simple one (a form's, or text) without asking first, and an engine would generate for it.
         """
-        if request.get(b"sec-fetch-site") != b"cross-site":
+        if request.head.get(b"sec-fetch-site") != b"cross-site":
             return False
         value = request.get(b"origin")
         if value is None or self.allows(value):

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mentatd.cluster.targets import Target
-from mentatd.http.request import Body
+from mentatd.http.request import Body, Head
+from mentatd.wire.codings import parse_codings
+from mentatd.wire.forms import is_form
 
 # The look-ahead spares most lines the alternatives. What is stripped here is written anew or ends here.
 _REQUEST_STOPS = re.compile(
@@ -46,6 +48,44 @@ def request_fields(head: bytes, drop: Collection[bytes] = (), content_type: byte
     if content_type is not None:
         fields = _without(fields, (b"content-type",)) + b"\r\nContent-Type: " + content_type
     return fields
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passage:
+    """What a request's head makes of its forwarding."""
+
+    codings: tuple[str, ...]
+    """Of the body, in the order they were applied; it goes on without them."""
+    content_type: bytes
+    """As sent; empty when it was not."""
+    json_fields: bytes
+    """The fields that go on with a body of JSON, each behind its line break."""
+    form_fields: bytes
+    """The fields that go on with a form."""
+
+
+def passage(head: Head) -> Passage:
+    """The passage of every request with this head, worked out for the first of them."""
+    if head.note is None:
+        head.note = _passage(head)
+    known: Passage = head.note
+    return known
+
+
+def _passage(head: Head) -> Passage:
+    codings: tuple[str, ...] = ()
+    drop: frozenset[bytes] = frozenset()
+    if head.odd:
+        codings = parse_codings(head.get_all(b"content-encoding"))
+        drop = connection_names(head.get_all(b"connection"))
+        if codings:
+            drop |= {b"content-encoding"}
+    content_type = head.get(b"content-type") or b""
+    as_sent = corrected = request_fields(head.fields, drop)
+    # JSON sent without a type, or as a form (a plain `curl -d` does), is refused by engines as it stands
+    if not content_type or is_form(content_type):
+        corrected = request_fields(head.fields, drop, b"application/json")
+    return Passage(codings, content_type, corrected, as_sent)
 
 
 @dataclass(slots=True, eq=False)

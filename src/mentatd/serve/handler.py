@@ -93,14 +93,15 @@ class RouterHandler:
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Answer at an endpoint, refuse, or hand on to the proxy."""
-        own = self._find(request.path)
-        if request.method == "POST" and self._cors.refuses(request):
+        method = request.head.method
+        own = self._find(request.head.path)
+        if method == "POST" and self._cors.refuses(request):
             connection.refuse(refusals.origin_not_allowed())
-        elif own is None and request.method == "POST":
+        elif own is None and method == "POST":
             self._proxy.handle(request, connection)
         elif refusal := _refuse_method(request, own):
             connection.refuse(refusal)
-        elif request.method == "OPTIONS":
+        elif method == "OPTIONS":
             allow = ", ".join(_FORWARDED if own is None else own.methods).encode()
             connection.answer(204, b"", _JSON, ((b"Allow", allow), *self._cors.preflight(request, allow)))
         elif own is None:

@@ -1,8 +1,7 @@
 """From a request to a route to an exchange, or to the refusal that says why not.
 
-What the usual request costs here: one search for Content-Type, one decoding of the body, one look-up, one
-regular expression over the head. A request whose head is odd, or whose body is compressed, goes the same
-way with more fields to take out.
+What the usual request costs here: one decoding of the body, one look-up. What its head says is known, unless it is
+the first with such a head.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from mentatd.serve import refusals
 from mentatd.serve.answering import Waiting
 from mentatd.serve.decoding import codings_of, decode, refuse_codings
 from mentatd.serve.exchange import Exchange, Means
-from mentatd.serve.forwarding import Parcel, connection_names, request_fields
+from mentatd.serve.forwarding import Parcel, passage
 from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks
-from mentatd.wire.forms import find_route, is_form
+from mentatd.wire.forms import find_route
 from mentatd.wire.openai import BadBody
 
 MAX_BODY = 128 * 1024 * 1024
@@ -61,10 +60,9 @@ class Proxy:
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Forward a request whose body is whole."""
-        if not request.head.odd:
-            self._forward(request, connection, frozenset())
-        elif not (codings := codings_of(request)):
-            self._forward(request, connection, _named(request))
+        codings = passage(request.head).codings
+        if not codings:
+            self._forward(request, connection)
         elif refusal := refuse_codings(codings):
             connection.refuse(refusal)
         else:
@@ -82,12 +80,13 @@ class Proxy:
             connection.refuse(decoded)
         else:
             request.body = decoded
-            self._forward(request, connection, _named(request) | {b"content-encoding"})
+            self._forward(request, connection)
 
-    def _forward(self, request: Request, connection: Connection, drop: frozenset[bytes]) -> None:
-        """Send a request on by its `model`, without the fields in `drop`."""
-        content_type = request.get(b"content-type") or b""
-        routing = find_route(request.body, content_type)
+    def _forward(self, request: Request, connection: Connection) -> None:
+        """Send a request on by its `model`."""
+        head, body = request.head, request.body
+        known = passage(head)
+        routing = find_route(body, known.content_type)
         if isinstance(routing, BadBody):
             connection.refuse(refusals.bad_body(routing))
             return
@@ -96,10 +95,7 @@ class Proxy:
         if not isinstance(found, Route):
             connection.refuse(refusals.not_routed(routing.model, found))
             return
-        corrected = None if routing.form else _corrected_type(content_type)
-        parcel = Parcel(
-            request.head.target, request_fields(request.head.fields, drop, corrected), request.body
-        )
+        parcel = Parcel(head.target, known.form_fields if routing.form else known.json_fields, body)
         exchange = Exchange(self._means, connection, parcel, found.targets)
         row = self._inflight.enter(
             exchange,
@@ -107,20 +103,10 @@ class Proxy:
             group=found.group,
             address=found.targets[0].url,
             client=request.peer,
-            path=request.path,
-            prompt_bytes=len(request.body),
+            path=head.path,
+            prompt_bytes=len(body),
             stream=routing.stream,
             now=now,
         )
         request.body = b""
         exchange.start(row)
-
-
-def _named(request: Request) -> frozenset[bytes]:
-    """What the request's Connection fields name."""
-    return connection_names(request.get_all(b"connection"))
-
-
-def _corrected_type(content_type: bytes) -> bytes | None:
-    """JSON sent without a type, or as a form (a plain `curl -d` does), is refused by engines as it stands."""
-    return b"application/json" if not content_type or is_form(content_type) else None
