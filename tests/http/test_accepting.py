@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -82,6 +83,7 @@ async def door(sock: Scarce, most: int = 1000) -> AsyncIterator[Door]:
     finally:
         here.acceptor.close()
         here.acceptor.close()
+        await here.acceptor.settle()
         for transport in here.kept:
             transport.abort()  # type: ignore[attr-defined]
         for writer in here.clients:
@@ -154,3 +156,16 @@ async def test_one_who_left_while_he_waited_is_passed_over() -> None:
     async with door(Scarce(1, errno.ECONNABORTED)) as here:
         await here.come()
         await until(lambda: here.kept)
+
+
+async def test_one_who_was_accepted_at_the_very_end_is_let_go() -> None:
+    async with door(Scarce()) as here:
+        reader = await here.come()
+        here.acceptor._accept()
+        here.acceptor.close()
+        await here.acceptor.settle()
+        for transport in here.kept:
+            transport.abort()  # type: ignore[attr-defined]
+        async with within():
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""

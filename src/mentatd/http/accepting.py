@@ -71,6 +71,10 @@ class Acceptor:
             os.close(self._reserve)
             self._reserve = -1
 
+    async def settle(self) -> None:
+        """Once it is closed: give up the connections that were accepted and are not made yet."""
+        await self._tasks.close()
+
     def _accept(self) -> None:
         for _ in range(BATCH):
             try:

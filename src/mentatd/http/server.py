@@ -113,6 +113,9 @@ class Server:
         """Cut what is left; harmless when nothing is."""
         self.stop_accepting()
         self._shared.draining = True
+        for server in self._servers:
+            if isinstance(server, Acceptor):
+                await server.settle()
         for connection in list(self._shared.connections):
             connection.abort()
         await self._wait_until_empty(self._limits.linger_s)
