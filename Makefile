@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine test-page test-wheel screenshots interop-setup test-interop bench lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -51,6 +51,9 @@ format: setup ## Let ruff rewrite what it can
 
 test-engine: $(VENV)/.engine ## The same router in front of a real llama.cpp server (downloads 300 MB once)
 	$(PYTEST) tests/engine -q -m engine
+
+soak: setup ## Minutes of good and bad traffic leave nothing behind (SOAK_S=seconds of the mixed part, else 60)
+	$(PYTEST) tests/soak -q -m soak
 
 test-page: setup ## The status page in a real browser (needs Debian's chromium, or CHROMIUM=/path/to/one)
 	$(PYTEST) tests/page -n $(WORKERS) -q -m page
