@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mentatd import link as link_module
-from mentatd.link import MAX_HEADER, Link, LinkLost, dial
+from mentatd.link import MAX_HEADER, MAX_STATUS, Link, LinkLost, dial
 from mentatd.wire.frames import encode
 from mentatd.wire.messages import Ping, Pong, ServiceNote, Unknown, Unreadable
 from tests.support.deadlines import DEADLINE_S
@@ -138,6 +138,34 @@ async def test_cutting_wakes_who_waits() -> None:
     async with against(until_closed) as link:
         asyncio.get_running_loop().call_soon(link.cut)
         assert await ended(link)
+
+
+async def test_a_wider_link_takes_longer_headers() -> None:
+    note = "x" * (2 * MAX_HEADER)
+
+    async def script(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(encode({"t": "service_note", "service": "openai", "note": note}))
+        writer.write((MAX_STATUS + 1).to_bytes(4, "little") + bytes(4))
+
+    async with against(script) as link:
+        link.widen()
+        assert await link.receive(DEADLINE_S) == ServiceNote("openai", note)
+        with pytest.raises(LinkLost, match=str(MAX_STATUS)):
+            await link.receive(DEADLINE_S)
+
+
+async def test_it_may_come_from_one_address() -> None:
+    sources: list[str] = []
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sources.append(writer.get_extra_info("peername")[0])
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        link = await dial("127.0.0.1", server.sockets[0].getsockname()[1], DEADLINE_S, "127.0.0.2")
+        assert await link.receive(DEADLINE_S) is None
+        await link.close()
+    assert sources == ["127.0.0.2"]
 
 
 async def test_nobody_there() -> None:

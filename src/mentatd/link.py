@@ -13,7 +13,9 @@ from mentatd.wire.frames import Decoder, FrameError, encode
 from mentatd.wire.messages import Message, Unknown, Unreadable, read_message, write_message
 
 MAX_HEADER = 64 * 1024
-"""Bytes. A registration is some hundred; nothing that these links bring comes near it."""
+"""Bytes. A registration is some hundred; nothing that a link brings comes near it until it is widened."""
+MAX_STATUS = 4 * 1024 * 1024
+"""Bytes of a header on a mesh link, whose other side sends all that it knows: some thousand agents."""
 MAX_PAYLOAD = 64 * 1024
 """Bytes. Payloads belong to placement, of which these links carry none."""
 
@@ -36,6 +38,10 @@ class Link:
         name = writer.get_extra_info("peername") or ("", 0)
         self.peer = str(name[0]).removeprefix("::ffff:").partition("%")[0]
         """The other side's address, an IPv4-mapped one as IPv4 and without a scope id."""
+
+    def widen(self) -> None:
+        """Take headers of up to 4 MiB from now on: it is a mesh link."""
+        self._decoder.widen(MAX_STATUS)
 
     async def receive(self, within_s: float) -> Message | Unknown | Unreadable | None:
         """The next message, or None when the other side closed between two frames.
@@ -80,11 +86,15 @@ class Link:
             self.cut()
 
 
-async def dial(host: str, port: int, within_s: float) -> Link:
-    """Connect within `within_s` seconds. Raises LinkLost, which says what was tried and what came back."""
+async def dial(host: str, port: int, within_s: float, source: str = "") -> Link:
+    """Connect within `within_s` seconds, from the address `source` if there is one.
+
+    Raises LinkLost, which says what was tried and what came back.
+    """
+    from_address = (source, 0) if source else None
     try:
         async with asyncio.timeout(within_s):
-            return Link(*await asyncio.open_connection(host, port))
+            return Link(*await asyncio.open_connection(host, port, local_addr=from_address))
     except TimeoutError:
         raise LinkLost(f"{host}:{port}: no connection within {within_s:g} s") from None
     except OSError as error:

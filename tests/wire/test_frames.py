@@ -112,6 +112,14 @@ def test_the_caller_sets_lower_limits() -> None:
     assert decode([frame], Decoder(max_header=7, max_payload=2)) == ["FrameTooLarge"]
 
 
+def test_a_limit_is_raised_once_it_is_known_what_comes() -> None:
+    frame = encode({"t": "x" * 100})
+    decoder = Decoder(max_header=10)
+    decoder.widen(200)
+    decoder.feed(frame)
+    assert decoder.next_frame() is not None
+
+
 @pytest.mark.parametrize(("header", "payload"), [(LIMIT + 1, 0), (0, LIMIT + 1)])
 def test_limits_over_the_protocols_are_a_mistake(header: int, payload: int) -> None:
     with pytest.raises(ValueError, match="at most"):

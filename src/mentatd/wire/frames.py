@@ -70,6 +70,10 @@ class Decoder:
         self._max_payload = max_payload
         self._held = bytearray()
 
+    def widen(self, max_header: int) -> None:
+        """Take headers of up to `max_header` bytes from now on, once it is known what the stream carries."""
+        self._max_header = max_header
+
     def feed(self, data: bytes) -> None:
         """Add what was read. Follow it with `next_frame` until that gives None."""
         self._held += data
