@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
-from tests.lite.samples import state
+from tests.lite.samples import SETTINGS, state
 
 from mentatd.http.listener import listen
 from mentatd.lite.control import ControlPort
 from mentatd.lite.daemon import Daemon
+from mentatd.lite.mesh import Mesh
 from mentatd.lite.web import Web
 
 
@@ -28,7 +29,7 @@ class Served:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     daemon = Daemon(state(), now_ms=lambda: 7000)
-    control, web = ControlPort(daemon, silent_s=0.5), Web(daemon)
+    control, web = ControlPort(daemon, Mesh(daemon, SETTINGS), silent_s=0.5), Web(daemon)
     control_sockets, web_sockets = listen(0, ["127.0.0.1"]), listen(0, ["127.0.0.1"])
     await control.start(control_sockets)
     await web.start(web_sockets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mentatd.lite.settings import LiteSettings
+from mentatd.lite.settings import Lifetimes, LiteSettings
 from mentatd.lite.state import Node, State
 from mentatd.wire.machine import Gpu, Machine
 from mentatd.wire.messages import AgentRegister
@@ -18,9 +18,12 @@ SETTINGS = LiteSettings(
     node_ip="",
     universe="default",
     announce_port=6382,
-    announce_addrs=(),
+    announce_to=(),
+    ifaces=(),
+    addrs=(),
     announce_interval_s=5.0,
-    history_keep_ms=600_000,
+    peers=(),
+    lifetimes=Lifetimes(),
     generation="A",
     secret=None,
 )

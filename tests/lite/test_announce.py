@@ -38,7 +38,7 @@ WIRED = (
     ],
 )
 def test_where_to(bind: str, named: tuple[tuple[str, int], ...], found: list[tuple[str, int, str]]) -> None:
-    settings = replace(SETTINGS, bind=bind, announce_addrs=named)
+    settings = replace(SETTINGS, bind=bind, announce_to=named)
     assert targets(settings, WIRED) == tuple(Target(*each) for each in found)
 
 
@@ -57,7 +57,7 @@ async def receive(router: socket.socket) -> tuple[bytes, tuple[str, int]]:
 @pytest.mark.parametrize("key", [None, b"k"])
 async def test_a_named_router_hears_it(router: socket.socket, key: bytes | None) -> None:
     settings = replace(
-        SETTINGS, bind="127.0.0.2", announce_addrs=(router.getsockname(),), universe="lab", secret=key
+        SETTINGS, bind="127.0.0.2", announce_to=(router.getsockname(),), universe="lab", secret=key
     )
     announcer = Announcer(Daemon(state()), settings)
     replay = ReplayWindow()
@@ -82,7 +82,7 @@ async def test_a_named_router_hears_it(router: socket.socket, key: bytes | None)
     ],
 )
 async def test_off(router: socket.socket, changed: dict[str, object], why: str) -> None:
-    settings = replace(SETTINGS, announce_addrs=(router.getsockname(),), **changed)  # type: ignore[arg-type]
+    settings = replace(SETTINGS, announce_to=(router.getsockname(),), **changed)  # type: ignore[arg-type]
     announcer = Announcer(Daemon(state("B")), settings)
     assert announcer.off == why
     await announcer.announce(())
@@ -92,7 +92,7 @@ async def test_off(router: socket.socket, changed: dict[str, object], why: str) 
 
 
 async def test_the_newer_protocol_is_always_signed(router: socket.socket) -> None:
-    settings = replace(SETTINGS, generation="B", secret=b"k", announce_addrs=(router.getsockname(),))
+    settings = replace(SETTINGS, generation="B", secret=b"k", announce_to=(router.getsockname(),))
     announcer = Announcer(Daemon(state("B")), settings)
     assert announcer.off == ""
     await announcer.announce(())
@@ -104,7 +104,7 @@ async def test_a_target_that_fails_is_said_once_and_harms_no_other(
     router: socket.socket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lost = ("host.invalid", 6382)
-    settings = replace(SETTINGS, bind="", announce_addrs=(lost, router.getsockname()))
+    settings = replace(SETTINGS, bind="", announce_to=(lost, router.getsockname()))
     announcer = Announcer(Daemon(state()), settings)
     for _ in range(3):
         await announcer.announce(())

@@ -6,9 +6,10 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.lite.samples import SETTINGS, agent
@@ -18,8 +19,9 @@ from tests.support.leaks import leaked_sockets, open_sockets
 from mentatd.errors import SettingsError
 from mentatd.link import dial
 from mentatd.lite import app
-from mentatd.lite.interfaces import Interface, Interfaces
-from mentatd.lite.settings import LiteSettings
+from mentatd.lite.interfaces import Interface
+from mentatd.lite.settings import Lifetimes, LiteSettings, Pattern
+from mentatd.lite.state import Address
 from mentatd.wire.messages import AgentRegisterOk
 
 QUIET = replace(SETTINGS, announce_port=0, announce_interval_s=0.01)
@@ -45,7 +47,7 @@ async def running(settings: LiteSettings, capfd: pytest.CaptureFixture[str]) -> 
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def status(port: str) -> dict[str, object]:
+async def status(port: str) -> dict[str, Any]:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
     writer.write(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
     answer = await asyncio.wait_for(reader.read(), DEADLINE_S)
@@ -68,7 +70,7 @@ async def test_on_every_address_it_announces_those_of_its_interfaces(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired = [Interface("eth0", "10.0.0.1", ""), Interface("eth1", "192.168.1.11", "")]
-    monkeypatch.setattr(app, "Interfaces", lambda: Interfaces(lambda: tuple(wired)))
+    monkeypatch.setattr(app, "read_interfaces", lambda _patterns: tuple(wired))
     monkeypatch.setattr(app, "default_address", lambda: "10.0.0.1")
     async with running(replace(QUIET, bind=""), capfd) as up:
         assert up["node_ip"] == "10.0.0.1"
@@ -82,8 +84,60 @@ async def test_on_every_address_it_announces_those_of_its_interfaces(
         assert (await status(up["http"]))["addrs"] == ["192.168.1.11"]
 
 
+WIRED = [Interface("eth0", "10.0.0.1", "", ("rdma",)), Interface("eth1", "192.168.1.11", "")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, [Address("10.0.0.1", "eth0", ("rdma",)), Address("192.168.1.11", "eth1")]),
+        ({"bind": "10.0.0.1"}, [Address("10.0.0.1", "eth0", ("rdma",))]),
+        ({"bind": "127.0.0.2"}, [Address("127.0.0.2")]),
+        ({"bind": "10.0.0.1", "addrs": (Address("9.9.9.9"),)}, [Address("9.9.9.9")]),
+    ],
+)
+def test_which_addresses_are_announced(changed: dict[str, Any], found: list[Address]) -> None:
+    assert list(app.addresses(replace(SETTINGS, **({"bind": ""} | changed)), WIRED)) == found
+
+
+async def test_the_operators_patterns_reach_the_interfaces(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(patterns: Sequence[Pattern]) -> tuple[Interface, ...]:
+        return tuple(Interface("lo", "127.0.0.1", "", pattern.tags) for pattern in patterns)
+
+    monkeypatch.setattr(app, "read_interfaces", read)
+    async with running(replace(QUIET, ifaces=(Pattern("lo", ("fast",)),)), capfd) as up:
+        assert (await status(up["http"]))["addr_tags"] == {"127.0.0.1": ["fast"]}
+
+
+async def test_two_of_them_join(capfd: pytest.CaptureFixture[str]) -> None:
+    async with running(replace(QUIET, node_ip="127.0.0.2"), capfd) as first:
+        seeded = replace(QUIET, peers=(("127.0.0.1", int(first["control"])),))
+        async with running(seeded, capfd) as second:
+            async with asyncio.timeout(DEADLINE_S):
+                while not (await status(first["http"]))["peers"]:
+                    await asyncio.sleep(0.005)
+            assert set(await peers(first["http"])) == {second["node"]}
+            assert set(await peers(second["http"])) == {first["node"]}
+        (left,) = (await peers(first["http"])).values()
+        assert not left["alive"]
+
+
+async def peers(port: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await status(port))["peers"]
+    return found
+
+
+def test_no_published_daemon_makes_it_its_head() -> None:
+    """Theirs are hexadecimal, and the lowest is the head."""
+    node = app._node(SETTINGS, 6379, 6380)
+    assert node.node_id > "f" * 56
+    assert node.node_id != app._node(SETTINGS, 6380, 6380).node_id
+
+
 async def test_a_lost_agent_is_forgotten_after_its_time(capfd: pytest.CaptureFixture[str]) -> None:
-    async with running(replace(QUIET, history_keep_ms=1), capfd) as up:
+    async with running(replace(QUIET, lifetimes=Lifetimes(history_keep_ms=1)), capfd) as up:
         link = await dial("127.0.0.1", int(up["control"]), DEADLINE_S)
         await link.send(agent())
         assert isinstance(await link.receive(DEADLINE_S), AgentRegisterOk)

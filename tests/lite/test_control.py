@@ -151,7 +151,7 @@ async def test_placement_is_refused_in_words(served: Served) -> None:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ({"t": "peer_hello", "req": 3}, [b'"req":3', b"has no mesh", b"bad_first_frame"]),
+        ({"t": "peer_hello", "req": 3}, [b'"req":3', b"node_id: expected text"]),
         ({"t": "nonsense", "req": 3}, [b'"t":"err"', b'"req":3', b"opens no link", b"bad_first_frame"]),
         ({"t": "ping", "req": 3}, [b"opens no link", b"bad_first_frame"]),
         ({}, [b'"t":"err"', b"bad_first_frame"]),

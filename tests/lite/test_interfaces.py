@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from mentatd.lite.interfaces import Interface, Interfaces, choose, default_address, read_interfaces
+from mentatd.lite.settings import Pattern
 
 
 @dataclass
@@ -47,6 +48,30 @@ def test_what_is_chosen() -> None:
         Interface("wg0", "10.9.0.1", ""),
         Interface("eno1", "fd00::11", ""),
     )
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        ([Pattern("enp1*"), Pattern("eno1")], ["10.0.0.1", "192.168.1.11", "fd00::11"]),
+        ([Pattern("e?o*")], ["192.168.1.11", "fd00::11"]),
+        ([Pattern("docker0"), Pattern("lo")], ["172.17.0.1"]),
+        ([Pattern("none")], []),
+        (
+            [Pattern("wg0"), Pattern("*")],
+            ["10.9.0.1", "192.168.1.11", "10.0.0.1", "172.17.0.1", "172.18.0.1", "fd00::11"],
+        ),
+    ],
+)
+def test_the_operator_chooses_and_ranks(patterns: list[Pattern], found: list[str]) -> None:
+    up = [name for name in FOUND if name != "eno2"]
+    assert [each.address for each in choose(FOUND, up, patterns)] == found
+
+
+def test_the_first_pattern_that_fits_gives_the_tags() -> None:
+    patterns = [Pattern("en*0", ("connectx", "rdma")), Pattern("enp1s0", ("other",)), Pattern("eno1")]
+    tags = {each.address: each.tags for each in choose(FOUND, FOUND, patterns)}
+    assert tags == {"10.0.0.1": ("connectx", "rdma"), "192.168.1.11": (), "fd00::11": ()}
 
 
 def test_a_box_with_loopback_alone() -> None:

@@ -9,9 +9,11 @@ from tests.lite.samples import NODE, agent, state
 
 from mentatd.lite.state import (
     MAX_AGENTS,
+    Address,
     AgentKey,
     Change,
     State,
+    age,
     lose,
     move,
     note,
@@ -20,6 +22,7 @@ from mentatd.lite.state import (
 )
 
 KEY = AgentKey("glm", "glm@c0@")
+FABRIC, LAN = Address("10.0.0.1", "eth0"), Address("192.168.1.11", "eth1")
 
 
 def registered(link: int = 1) -> State:
@@ -124,6 +127,39 @@ def test_sweeping(before_ms: int, left: int) -> None:
     assert after.seq == lost.seq + len(changes)
 
 
+def aged(state: State, now_ms: int) -> tuple[State, list[str]]:
+    after, changes = age(state, now_ms, degraded_ms=30_000, dead_ms=60_000)
+    assert after.seq == state.seq + len(changes)
+    assert all(change.key == KEY and change.why for change in changes)
+    return after, [change.kind for change in changes]
+
+
+def test_a_lost_agent_is_degraded_and_then_dead_and_each_is_said_once() -> None:
+    lost, _ = lose(registered(), KEY, 1, 5000)
+    assert aged(lost, 34_999) == (lost, [])
+    degraded, said = aged(lost, 35_000)
+    assert said == ["agent_degraded"]
+    assert degraded.agents[KEY].agent.degraded
+    assert aged(degraded, 64_999) == (degraded, [])
+    dead, said = aged(degraded, 65_000)
+    assert said == ["agent_dead"]
+    assert aged(dead, 1 << 60) == (dead, [])
+    back, _ = register(dead, agent(), "127.0.0.1", 2)
+    assert back.agents[KEY].agent.alive
+    assert not back.agents[KEY].agent.degraded
+    assert not back.agents[KEY].given_up
+
+
+def test_a_pause_over_both_times_says_both() -> None:
+    lost, _ = lose(registered(), KEY, 1, 5000)
+    assert aged(lost, 1 << 60)[1] == ["agent_degraded", "agent_dead"]
+
+
+def test_a_living_agent_does_not_age() -> None:
+    before = registered()
+    assert aged(before, 1 << 60) == (before, [])
+
+
 def test_a_living_agent_is_never_swept() -> None:
     before = registered()
     assert sweep(before, 1 << 60) == (before, ())
@@ -131,15 +167,25 @@ def test_a_living_agent_is_never_swept() -> None:
 
 def test_moving() -> None:
     before = state()
-    assert move(before, {"10.0.0.1": "eth0", "192.168.1.11": "eth1"}) == (before, ())
-    after, changes = move(before, {"192.168.1.11": "eth1"})
-    assert after.addrs == ("192.168.1.11",)
+    assert move(before, [FABRIC, LAN]) == (before, ())
+    after, changes = move(before, [LAN])
+    assert (after.addrs, after.ifaces) == (("192.168.1.11",), {"192.168.1.11": "eth1"})
     assert changes == (Change("addrs_changed", 1, why="192.168.1.11"),)
 
 
 def test_the_order_of_addresses_is_a_change() -> None:
-    assert move(state(), {"192.168.1.11": "eth1", "10.0.0.1": "eth0"})[0].addrs[0] == "192.168.1.11"
+    assert move(state(), [LAN, FABRIC])[0].addrs[0] == "192.168.1.11"
+
+
+def test_a_tag_is_a_change() -> None:
+    after, changes = move(state(), [replace(FABRIC, tags=("rdma",)), LAN])
+    assert after.tags == {"10.0.0.1": ("rdma",)}
+    assert [change.kind for change in changes] == ["addrs_changed"]
+
+
+def test_an_address_that_the_operator_named_has_no_interface() -> None:
+    assert move(state(), [Address("10.0.0.9")])[0].ifaces == {}
 
 
 def test_a_node_without_addresses_answers_on_its_own() -> None:
-    assert move(State(NODE), {})[0].addrs == ("10.0.0.1",)
+    assert move(State(NODE), [])[0].addrs == ("10.0.0.1",)

@@ -62,6 +62,19 @@ async def test_status(served: Served) -> None:
     assert set(read_snapshot(body).view.groups) == {"glm", "a b"}
 
 
+async def test_metrics(served: Served) -> None:
+    served.daemon.register(agent(gpus=2), "127.0.0.1", 1)
+    own = served.daemon.subscribe(own=True)
+    async with events(served) as connection:
+        await heard(connection)
+        head, body = await ask(served, "GET /metrics HTTP/1.1")
+    served.daemon.unsubscribe(own)
+    assert b"\r\nContent-Type: text/plain; version=0.0.4" in head
+    assert b'\nmentat_gpus_total{group="glm"} 2\n' in body
+    # a mesh link is no subscriber
+    assert b"\nmentat_event_subscribers 1\n" in body
+
+
 @pytest.mark.parametrize(
     ("query", "groups"),
     [

@@ -14,6 +14,7 @@ from mentatd.lite.interfaces import Interface
 from mentatd.lite.settings import LiteSettings
 from mentatd.log import log
 from mentatd.wire.announcement import write_announcement
+from mentatd.wire.hostport import join
 
 _RESOLVE_S = 2.0
 
@@ -40,7 +41,7 @@ def targets(settings: LiteSettings, interfaces: Iterable[Interface]) -> tuple[Ta
         for interface in interfaces
         if interface.broadcast and bind in ("", interface.address)
     )
-    return (*broadcasts, *(Target(host, number, bind) for host, number in settings.announce_addrs))
+    return (*broadcasts, *(Target(host, number, bind) for host, number in settings.announce_to))
 
 
 class Announcer:
@@ -73,7 +74,7 @@ class Announcer:
         for target in targets(self._settings, interfaces):
             error = await self._send(target, datagram)
             if error and error != self._failing.get(target):
-                log("announce_failed", to=report.join(target.host, target.port), error=error)
+                log("announce_failed", to=join(target.host, target.port), error=error)
             self._failing[target] = error
 
     async def _send(self, target: Target, datagram: bytes) -> str:

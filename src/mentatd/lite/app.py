@@ -6,22 +6,27 @@ import asyncio
 import hashlib
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from mentatd.http.listener import EVERY_ADDRESS, listen
 from mentatd.lite.announce import Announcer
 from mentatd.lite.control import ControlPort
 from mentatd.lite.daemon import Daemon
-from mentatd.lite.interfaces import Interface, Interfaces, default_address
+from mentatd.lite.interfaces import Interface, Interfaces, default_address, read_interfaces
+from mentatd.lite.mesh import Mesh
 from mentatd.lite.settings import LiteSettings
-from mentatd.lite.state import Node, State, move
+from mentatd.lite.state import Address, Node, State, move
 from mentatd.lite.web import Web
 from mentatd.log import log
+from mentatd.tasks import Tasks
+
+_SWEEP_S = 1.0
 
 
 async def run(settings: LiteSettings) -> int:
     """Serve until cancelled. Raises SettingsError when a port cannot be had."""
-    interfaces = Interfaces()
+    interfaces = Interfaces(partial(read_interfaces, settings.ifaces))
     await interfaces.refresh()
     hosts = (settings.bind,) if settings.bind else EVERY_ADDRESS
     control_sockets = listen(settings.port, hosts)
@@ -31,21 +36,34 @@ async def run(settings: LiteSettings) -> int:
         _close(control_sockets)
         raise
     node = _node(settings, _port(control_sockets), _port(web_sockets))
-    daemon = Daemon(move(State(node), _addresses(settings, interfaces.current))[0])
-    control, web = ControlPort(daemon), Web(daemon)
+    daemon = Daemon(move(State(node), addresses(settings, interfaces.current))[0])
+    mesh = Mesh(daemon, settings)
+    control, web = ControlPort(daemon, mesh), Web(daemon)
+    tasks = Tasks("lite")
     try:
         await control.start(control_sockets)
         await web.start(web_sockets)
+        tasks.start(mesh.run(), "mesh")
+        tasks.start(_sweep_for_ever(daemon, settings), "sweep")
         await _announce_for_ever(daemon, settings, interfaces)
     finally:
-        # agents first: their loss still reaches the subscribers
+        # links first: their loss still reaches the subscribers; those that were taken before those that were dialled,
+        # so that none is taken by a mesh that has ended
         await control.close()
+        await tasks.close()
         await web.close()
     return 0
 
 
+async def _sweep_for_ever(daemon: Daemon, settings: LiteSettings) -> None:
+    """Say in time what has been gone or silent for how long."""
+    while True:
+        await asyncio.sleep(_SWEEP_S)
+        daemon.sweep(settings.lifetimes)
+
+
 async def _announce_for_ever(daemon: Daemon, settings: LiteSettings, interfaces: Interfaces) -> None:
-    """Each round: announce, forget old agents, look at the interfaces."""
+    """Each round: announce, then look at the interfaces."""
     announcer = Announcer(daemon, settings)
     node = daemon.state.node
     log(
@@ -58,26 +76,32 @@ async def _announce_for_ever(daemon: Daemon, settings: LiteSettings, interfaces:
     )
     while True:
         await announcer.announce(interfaces.current)
-        daemon.sweep(settings.history_keep_ms)
         await asyncio.sleep(settings.announce_interval_s)
         await interfaces.refresh()
-        daemon.move(_addresses(settings, interfaces.current))
+        daemon.move(addresses(settings, interfaces.current))
 
 
-def _addresses(settings: LiteSettings, interfaces: Sequence[Interface]) -> Mapping[str, str]:
-    """The addresses that the daemon answers on, each with its interface."""
-    found = {interface.address: interface.name for interface in interfaces}
+def addresses(settings: LiteSettings, interfaces: Sequence[Interface]) -> Sequence[Address]:
+    """The addresses that the daemon announces, best first: those that the operator named, or the one that it listens
+    on, or those of the interfaces."""
+    found = {each.address: Address(each.address, each.name, each.tags) for each in interfaces}
+    if settings.addrs:
+        return settings.addrs
     if settings.bind:
-        return {settings.bind: found.get(settings.bind, "")}
-    return found
+        return [found.get(settings.bind, Address(settings.bind))]
+    return list(found.values())
 
 
 def _node(settings: LiteSettings, control_port: int, http_port: int) -> Node:
-    """Who this daemon is. Its id is the same after a restart, and another for a second daemon on the box."""
+    """Who this daemon is. Its id is the same after a restart, and another for a second daemon on the box.
+
+    In a mesh the published daemons make the lowest id their head, which places actors. Theirs are hexadecimal; ours
+    come after every one of those.
+    """
     node_ip = settings.node_ip or settings.bind or default_address()
     return Node(
         generation=settings.generation,
-        node_id=hashlib.sha256(f"{node_ip} {control_port}".encode()).hexdigest()[:32],
+        node_id="lite-" + hashlib.sha256(f"{node_ip} {control_port}".encode()).hexdigest()[:32],
         node_ip=node_ip,
         hostname=socket.gethostname(),
         control_port=control_port,

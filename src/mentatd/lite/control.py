@@ -1,8 +1,8 @@
 """The control port of a lite daemon: agents register here and are held (wire.md section 4).
 
 The first frame says what a connection is. An agent's stays open for as long as the agent lives, and its end is how
-the daemon learns that the agent is lost. Clients may read the status. Anything else is refused with an `err`:
-a lite daemon places nothing and has no mesh.
+the daemon learns that the agent is lost. Clients may read the status. A peer's is handed to the mesh. Anything else
+is refused with an `err`: a lite daemon places nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from collections.abc import Sequence
 from mentatd.link import Link, LinkLost
 from mentatd.lite import report
 from mentatd.lite.daemon import Daemon
+from mentatd.lite.mesh import Mesh
 from mentatd.lite.state import AgentKey
 from mentatd.log import log
 from mentatd.tasks import Tasks
+from mentatd.wire.hostport import join
+from mentatd.wire.mesh import PeerHello
 from mentatd.wire.messages import (
     AgentRegister,
     AgentRegisterOk,
@@ -47,8 +50,9 @@ _CLIENT_SILENT_S = 600.0
 class ControlPort:
     """Owns the connections of the control port."""
 
-    def __init__(self, daemon: Daemon, *, silent_s: float = SILENT_S) -> None:
+    def __init__(self, daemon: Daemon, mesh: Mesh, *, silent_s: float = SILENT_S) -> None:
         self._daemon = daemon
+        self._mesh = mesh
         self._silent_s = silent_s
         self._tasks = Tasks("control")
         self._agents: dict[AgentKey, Link] = {}
@@ -95,15 +99,15 @@ class ControlPort:
             case AgentRegister():
                 await self._agent(link, message)
             case Hello(generation=generation, req=req):
-                control = report.join(node.node_ip, node.control_port)
+                control = join(node.node_ip, node.control_port)
                 await link.send(HelloOk(generation, req, node.node_id, node.node_ip, control, node.node_id))
                 await self._client(link, message)
             case Probe(generation=generation, req=req):
                 await link.send(ProbeOk(generation, req, node.node_id))
             case Unreadable(req=req, error=error, code=code):
                 await link.send(Err(req, error, code))
-            case Unknown(type="peer_hello", req=req):
-                await link.send(Err(req, "mentatd-lite has no mesh", "bad_first_frame"))
+            case PeerHello():
+                await self._mesh.take(link, message)
             case Unknown(type=name, req=req):
                 await link.send(Err(req, f"{name!r} opens no link", "bad_first_frame"))
             case None:
@@ -157,5 +161,5 @@ def _not_here(message: object) -> Err:
         case Unreadable(req=req, error=error, code=code):
             return Err(req, error, code)
         case Unknown(type=name, req=req):
-            return Err(req, f"mentatd-lite does not know {name!r}: it places nothing", "unknown_message")
+            return Err(req, report.places_nothing(name), "unknown_message")
     return Err(getattr(message, "req", 0), f"{type(message).__name__} has no meaning here", "unknown_message")

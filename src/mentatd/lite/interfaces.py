@@ -6,11 +6,13 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import Protocol
 
 import psutil
 
+from mentatd.lite.settings import Pattern
 from mentatd.log import log
 
 BRIDGES = ("docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxc", "lxd")
@@ -25,6 +27,8 @@ class Interface:
     address: str
     broadcast: str
     """Where a datagram to all of its network goes; empty without one (IPv6, tunnels)."""
+    tags: tuple[str, ...] = ()
+    """The operator's, such as `rdma`."""
 
 
 class Entry(Protocol):
@@ -38,28 +42,38 @@ class Entry(Protocol):
     def broadcast(self) -> str | None: ...
 
 
-def choose(found: Mapping[str, Sequence[Entry]], up: Iterable[str]) -> tuple[Interface, ...]:
-    """The addresses to announce: of every interface that is up and no bridge, in the kernel's order, IPv4 first.
+def choose(
+    found: Mapping[str, Sequence[Entry]], up: Iterable[str], patterns: Sequence[Pattern] = ()
+) -> tuple[Interface, ...]:
+    """The addresses to announce, most preferred first: of the interfaces that are up, in the kernel's order.
 
-    Loopback and link-local addresses say nothing to others and are left out.
+    `patterns` choose among them and rank them: those of the first pattern come first, each with its tags. Without
+    any, all are announced but bridges. IPv4 goes before IPv6 of one rank. Loopback and link-local addresses say
+    nothing to others and are left out.
     """
-    names = frozenset(up)
-    chosen: list[Interface] = []
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for name, entries in found.items():
-            if name in names and not name.startswith(BRIDGES):
-                chosen += (
-                    Interface(name, entry.address, entry.broadcast or "")
-                    for entry in entries
-                    if entry.family == family and _reachable(entry.address)
-                )
-    return tuple(chosen)
+    alive = frozenset(up)
+    names = [name for name in found if name in alive]
+    ranks: dict[str, Pattern] = {}
+    for pattern in patterns:
+        ranks |= {name: pattern for name in names if name not in ranks and fnmatchcase(name, pattern.name)}
+    if not patterns:
+        every = Pattern("*")
+        ranks = {name: every for name in names if not name.startswith(BRIDGES)}
+    return tuple(
+        Interface(name, entry.address, entry.broadcast or "", pattern.tags)
+        for pattern in dict.fromkeys(ranks.values())
+        for family in (socket.AF_INET, socket.AF_INET6)
+        for name in names
+        if ranks.get(name) is pattern
+        for entry in found[name]
+        if entry.family == family and _reachable(entry.address)
+    )
 
 
-def read_interfaces() -> tuple[Interface, ...]:
+def read_interfaces(patterns: Sequence[Pattern] = ()) -> tuple[Interface, ...]:
     """Ask the kernel, and choose. Raises OSError."""
     stats = psutil.net_if_stats()
-    return choose(psutil.net_if_addrs(), (name for name, state in stats.items() if state.isup))
+    return choose(psutil.net_if_addrs(), [name for name, state in stats.items() if state.isup], patterns)
 
 
 class Interfaces:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mentatd import options
 from mentatd.environment import Reader
 from mentatd.errors import SettingsError
+from mentatd.lite.state import Address
 from mentatd.options import Option
 from mentatd.settings import MENTAT_SECRET, MENTAT_SECRET_FILE
 from mentatd.wire.version import PROTO, Generation
@@ -33,12 +34,48 @@ ANNOUNCE_ADDR = Option(
     "hosts to announce to beside the broadcast, host or host:port,…",
     shown="none",
 )
+ANNOUNCE_IFACES = Option(
+    "announce-ifaces",
+    "MENTAT_ANNOUNCE_IFACES",
+    "",
+    "interfaces to announce, best first, with tags: enp1*=connectx+rdma,eno1",
+    shown="all but loopback and bridges",
+)
+ANNOUNCE_ADDRS = Option(
+    "announce-addrs",
+    "MENTAT_ANNOUNCE_ADDRS",
+    "",
+    "addresses to announce instead, best first, with tags: 10.0.0.1=rdma,192.168.1.11",
+    shown="those of the interfaces",
+)
 ANNOUNCE_INTERVAL = Option(
     "announce-interval", "MENTAT_ANNOUNCE_INTERVAL_S", "5", "seconds between announcements"
 )
-HISTORY = Option(
-    "history-keep", "MENTAT_HISTORY_KEEP_MS", "600000", "milliseconds for which a lost agent stays in /status"
+PEERS = Option(
+    "peers", "MENTAT_PEERS", "", "daemons to join, host or host:port,…; one of a mesh is enough", shown="none"
 )
+HISTORY = Option(
+    "history-keep",
+    "MENTAT_HISTORY_KEEP_MS",
+    "600000",
+    "milliseconds for which a lost agent or peer stays in /status",
+)
+AGENT_DEGRADED = Option(
+    "",
+    "MENTAT_AGENT_DEGRADED_AFTER_MS",
+    "30000",
+    "milliseconds after which a lost agent is said to be degraded",
+)
+AGENT_DEAD = Option(
+    "", "MENTAT_AGENT_DEAD_AFTER_MS", "60000", "milliseconds after which a lost agent is said to be dead"
+)
+PEER_STATUS = Option(
+    "", "MENTAT_PEER_STATUS_INTERVAL_MS", "2000", "milliseconds between two reports to each peer"
+)
+PEER_STALE = Option(
+    "", "MENTAT_PEER_STALE_AFTER_MS", "30000", "milliseconds after which a silent peer is stale"
+)
+PEER_DEAD = Option("", "MENTAT_PEER_DEAD_AFTER_MS", "60000", "milliseconds after which a silent peer is dead")
 PROTO_OPTION = Option("proto", "", "", f"{PROTO} writes the newest protocol", shown="the older one")
 SECRET = Option("", MENTAT_SECRET.name, "", "key to sign announcements with", shown="unsigned")
 SECRET_FILE = Option("", MENTAT_SECRET_FILE.name, "", "read the key from this file instead", shown="none")
@@ -51,13 +88,46 @@ OPTIONS = (
     UNIVERSE,
     ANNOUNCE_PORT,
     ANNOUNCE_ADDR,
+    ANNOUNCE_IFACES,
+    ANNOUNCE_ADDRS,
     ANNOUNCE_INTERVAL,
+    PEERS,
     HISTORY,
     PROTO_OPTION,
     SECRET,
     SECRET_FILE,
+    AGENT_DEGRADED,
+    AGENT_DEAD,
+    PEER_STATUS,
+    PEER_STALE,
+    PEER_DEAD,
 )
 """The one table of what `mentatd-lite` can be told."""
+
+
+CONTROL_PORT = int(PORT.default)
+"""Of a peer that is named without a port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Interfaces by name, and what the operator says of them."""
+
+    name: str
+    """`enp1*`: `*` and `?` stand for any letters and any one letter."""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long it takes until something is said to be so, in milliseconds."""
+
+    history_keep_ms: int = 600_000
+    agent_degraded_ms: int = 30_000
+    agent_dead_ms: int = 60_000
+    peer_status_ms: int = 2_000
+    peer_stale_ms: int = 30_000
+    peer_dead_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +143,16 @@ class LiteSettings:
     universe: str
     announce_port: int
     """0: no announcements."""
-    announce_addrs: tuple[tuple[str, int], ...]
+    announce_to: tuple[tuple[str, int], ...]
     """Hosts that get each announcement by name, beside the broadcast."""
+    ifaces: tuple[Pattern, ...]
+    """Interfaces to announce, best first; empty: all that others reach."""
+    addrs: tuple[Address, ...]
+    """Addresses to announce, best first; empty: those of the interfaces."""
     announce_interval_s: float
-    history_keep_ms: int
+    peers: tuple[tuple[str, int], ...]
+    """Control addresses of daemons to join."""
+    lifetimes: Lifetimes
     generation: Generation
     """Of what it writes; agents of both may register."""
     secret: bytes | None = field(repr=False)
@@ -97,12 +173,15 @@ def read_settings(values: Mapping[str, str], environ: Mapping[str, str]) -> Lite
         node_ip=_numeric(NODE_IP, values),
         universe=options.word(UNIVERSE.name, values[UNIVERSE.name]),
         announce_port=announce_port,
-        announce_addrs=tuple(
-            options.host_port(ANNOUNCE_ADDR.name, entry, announce_port)
-            for entry in filter(None, map(str.strip, values[ANNOUNCE_ADDR.name].split(",")))
+        announce_to=_hosts(ANNOUNCE_ADDR, values, announce_port),
+        ifaces=tuple(Pattern(name, tags) for name, tags in _tagged(ANNOUNCE_IFACES, values)),
+        addrs=tuple(
+            Address(options.address(ANNOUNCE_ADDRS.name, text), tags=tags)
+            for text, tags in _tagged(ANNOUNCE_ADDRS, values)
         ),
         announce_interval_s=options.seconds(ANNOUNCE_INTERVAL.name, values[ANNOUNCE_INTERVAL.name]),
-        history_keep_ms=options.milliseconds(HISTORY.name, values[HISTORY.name]),
+        peers=_hosts(PEERS, values, CONTROL_PORT),
+        lifetimes=_lifetimes(values),
         generation="B" if proto else "A",
         secret=Reader(environ).secret(MENTAT_SECRET, MENTAT_SECRET_FILE),
     )
@@ -111,3 +190,40 @@ def read_settings(values: Mapping[str, str], environ: Mapping[str, str]) -> Lite
 def _numeric(option: Option, values: Mapping[str, str]) -> str:
     text = values[option.name]
     return options.address(option.name, text) if text else ""
+
+
+def _entries(option: Option, values: Mapping[str, str]) -> list[str]:
+    return [entry for entry in map(str.strip, values[option.name].split(",")) if entry]
+
+
+def _hosts(option: Option, values: Mapping[str, str], port: int) -> tuple[tuple[str, int], ...]:
+    return tuple(options.host_port(option.name, entry, port) for entry in _entries(option, values))
+
+
+def _tagged(option: Option, values: Mapping[str, str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Entries like `enp1*=connectx+rdma`: what they are about, and the tags."""
+    found = []
+    for entry in _entries(option, values):
+        name, _, tags = options.word(option.name, entry).partition("=")
+        if not name.strip():
+            raise SettingsError(f"{option.name}={entry!r} says tags of nothing")
+        found.append((name.strip(), tuple(tag for tag in map(str.strip, tags.split("+")) if tag)))
+    return found
+
+
+def _lifetimes(values: Mapping[str, str]) -> Lifetimes:
+    read = {
+        option: options.milliseconds(option.name, values[option.name])
+        for option in (HISTORY, AGENT_DEGRADED, AGENT_DEAD, PEER_STATUS, PEER_STALE, PEER_DEAD)
+    }
+    for option in (PEER_STATUS, PEER_DEAD):
+        if not read[option]:
+            raise SettingsError(f"{option.name}=0 leaves no time for a peer to answer")
+    return Lifetimes(
+        history_keep_ms=read[HISTORY],
+        agent_degraded_ms=read[AGENT_DEGRADED],
+        agent_dead_ms=read[AGENT_DEAD],
+        peer_status_ms=read[PEER_STATUS],
+        peer_stale_ms=read[PEER_STALE],
+        peer_dead_ms=read[PEER_DEAD],
+    )

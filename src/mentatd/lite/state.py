@@ -2,16 +2,17 @@
 
 `State` is a value. Each function takes a state and what happened, and gives the next state with the `Change`s
 that subscribers of `/events` hear of, none when nothing changed; nothing here reads a clock or touches a
-socket. `Daemon` owns the one current state.
+socket. `Daemon` owns the one current state. What happens to the peers of the mesh is in `peers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mentatd.wire.mesh import MeshNode
 from mentatd.wire.messages import AgentRegister
-from mentatd.wire.snapshot import Agent
+from mentatd.wire.snapshot import Agent, Peer
 from mentatd.wire.snapshot_writer import AgentDetail
 from mentatd.wire.version import Generation
 
@@ -35,6 +36,46 @@ class AgentRow:
     detail: AgentDetail
     link: int
     """Number of the connection that it registered over: an older one has no say any more."""
+    given_up: bool = False
+    """Its link has been down for so long that it is not expected back."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRow:
+    """One other daemon that there is or was a mesh link with."""
+
+    node: MeshNode
+    link: int
+    """Number of the connection; an older one has no say any more."""
+    link_ip: str
+    """Its address on that connection."""
+    dialled: bool
+    """This daemon opened the connection."""
+    heard_s: float
+    """Its last sign of life, on the clock that never jumps."""
+    last_seen_ms: int
+    """The same in Unix milliseconds."""
+    alive: bool = True
+    """False once the connection ended."""
+    stale: bool = False
+    """It has been silent for long."""
+    gone_since_ms: int = 0
+    """Unix milliseconds since which it is not alive."""
+    gpus: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """GPUs in all and GPUs placed, of each of its groups."""
+    knows: tuple[Peer, ...] = ()
+    """The living peers that it told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address that the node announces."""
+
+    address: str
+    iface: str = ""
+    """Empty where the operator named the address itself."""
+    tags: tuple[str, ...] = ()
+    """The operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +101,12 @@ class State:
     addrs: tuple[str, ...] = ()
     """Addresses of this node, most preferred first."""
     ifaces: Mapping[str, str] = field(default_factory=dict)
-    """The interface of each address."""
+    """The interface of each address that has one."""
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The operator's tags of each address that has any, such as `rdma`."""
     agents: Mapping[AgentKey, AgentRow] = field(default_factory=dict)
+    peers: Mapping[str, PeerRow] = field(default_factory=dict)
+    """By node id."""
     registrations: int = 0
     """Since the start."""
     seq: int = 0
@@ -73,12 +118,15 @@ class Change:
     """One event, before it is written."""
 
     kind: str
-    """`agent_register`, `agent_lost`, `service_note`, `agent_swept`, `addrs_changed`."""
+    """`agent_register`, `agent_lost`, `agent_degraded`, `agent_dead`, `agent_swept`, `service_note`; `node_join`,
+    `node_leave`, `peer_stale`, `peer_recovered`, `peer_addrs_changed`, `peer_forgotten`; `addrs_changed`."""
     seq: int
     key: AgentKey | None = None
-    """Whose row changed or went; None: the node's own addresses."""
+    """The agent whose row changed or went."""
     why: str = ""
     """For a log."""
+    peer: str = ""
+    """The node id of the peer whose row changed or went. Neither: the node's own addresses changed."""
 
 
 Step = tuple[State, tuple[Change, ...]]
@@ -136,6 +184,27 @@ def note(state: State, key: AgentKey, link: int, service: str, text: str) -> Ste
     return _put(state, "service_note", key, replace(row, agent=replace(row.agent, notes=notes)), why=text)
 
 
+def age(state: State, now_ms: int, *, degraded_ms: int, dead_ms: int) -> Step:
+    """Say of agents whose link has been down for `degraded_ms` that they are degraded, and for `dead_ms` dead.
+
+    Either is said once: a dead agent's row stays as it is until it is swept.
+    """
+    changes: tuple[Change, ...] = ()
+    for key, row in state.agents.items():
+        if row.detail.gone_since_ms is None:
+            continue
+        down_ms = now_ms - row.detail.gone_since_ms
+        why = f"link down for {down_ms / 1000:.0f} s"
+        if down_ms >= degraded_ms and not row.agent.degraded:
+            row = replace(row, agent=replace(row.agent, degraded=True))
+            state, told = _put(state, "agent_degraded", key, row, why)
+            changes += told
+        if down_ms >= dead_ms and not row.given_up:
+            state, told = _put(state, "agent_dead", key, replace(row, given_up=True), why)
+            changes += told
+    return state, changes
+
+
 def sweep(state: State, before_ms: int) -> Step:
     """Forget the agents whose link ended before `before_ms`."""
     gone = [
@@ -148,16 +217,21 @@ def sweep(state: State, before_ms: int) -> Step:
     return replace(state, agents=kept, seq=state.seq + len(gone)), changes
 
 
-def move(state: State, ifaces: Mapping[str, str]) -> Step:
-    """The node's addresses are now these, each with its interface, in order of preference.
+def move(state: State, addrs: Sequence[Address]) -> Step:
+    """The node's addresses are now these, in order of preference.
 
     A node without any answers on what it calls itself.
     """
-    addrs = tuple(ifaces) or (state.node.node_ip,)
-    if addrs == state.addrs and ifaces == state.ifaces:
+    moved = replace(
+        state,
+        addrs=tuple(each.address for each in addrs) or (state.node.node_ip,),
+        ifaces={each.address: each.iface for each in addrs if each.iface},
+        tags={each.address: each.tags for each in addrs if each.tags},
+        seq=state.seq + 1,
+    )
+    if replace(moved, seq=state.seq) == state:
         return state, ()
-    state = replace(state, addrs=addrs, ifaces=ifaces, seq=state.seq + 1)
-    return state, (Change("addrs_changed", state.seq, why=",".join(addrs)),)
+    return moved, (Change("addrs_changed", moved.seq, why=",".join(moved.addrs)),)
 
 
 def _held(state: State, key: AgentKey, link: int) -> AgentRow | None:

@@ -1,4 +1,4 @@
-"""The HTTP port of a lite daemon: `/healthz`, `/status` and the `/events` WebSocket (wire.md section 1).
+"""The HTTP port of a lite daemon: `/healthz`, `/status`, `/metrics` and the `/events` WebSocket (wire.md section 1).
 
 Plain requests are answered before any WebSocket handshake, each with `Connection: close`.
 """
@@ -18,7 +18,7 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from mentatd import __version__
-from mentatd.lite import report
+from mentatd.lite import metrics, report
 from mentatd.lite.daemon import Daemon, Subscription
 from mentatd.tasks import Tasks
 
@@ -80,13 +80,16 @@ class Web:
             case "/status":
                 group = parse_qs(query).get("group", [None])[0]
                 return _answer(HTTPStatus.OK, "application/json", report.snapshot(self._daemon.state, group))
+            case "/metrics":
+                text = metrics.exposition(self._daemon.state, self._daemon.subscribers)
+                return _answer(HTTPStatus.OK, metrics.CONTENT_TYPE, text.encode())
             case "/events" if "upgrade" not in request.headers:
                 return _text(HTTPStatus.BAD_REQUEST, "/events is a WebSocket")
             case "/events" if self._daemon.subscribers >= MAX_SUBSCRIBERS:
                 return _text(HTTPStatus.SERVICE_UNAVAILABLE, "too many subscribers")
             case "/events":
                 return None
-        return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /status and /events")
+        return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /status, /metrics and /events")
 
     async def _events(self, connection: ServerConnection) -> None:
         """Serve one subscriber until it leaves or falls behind."""
