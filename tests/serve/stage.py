@@ -16,7 +16,8 @@ from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
 from mentatd.http.response import ResponseHead, read_head
 from mentatd.http.upstream import Origin
-from mentatd.serve.exchange import CONNECT_TIMEOUT_S, Exchange, Means
+from mentatd.serve.connecting import CONNECT_TIMEOUT_S, Means
+from mentatd.serve.exchange import Exchange
 from mentatd.serve.forwarding import Parcel
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks

@@ -244,6 +244,8 @@ async def test_an_engine_that_fails_before_its_head_is_a_502(stage: Stage) -> No
     assert stage.client.written == b""
     assert stage.ends == [(502, stage.refused[1])]
     assert stage.suspects == []
+    # there is another address, but a byte went out
+    assert stage.pool.asked == []
 
 
 async def test_an_event_stream_that_breaks_between_events_says_why(stage: Stage) -> None:

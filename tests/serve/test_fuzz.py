@@ -23,7 +23,8 @@ from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
 from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
-from mentatd.serve.exchange import Exchange, Means
+from mentatd.serve.connecting import Means
+from mentatd.serve.exchange import Exchange
 from mentatd.serve.forwarding import Parcel
 from mentatd.serve.inflight import Inflight
 from mentatd.serve.proxy import Proxy, Routes

@@ -38,16 +38,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mentatd.cluster.targets import Target
-from mentatd.errors import ConnectFailed, Refusal, UpstreamError
+from mentatd.errors import Refusal, UpstreamError
 from mentatd.http.connection import Connection
-from mentatd.http.pool import Pool
 from mentatd.http.response import ResponseHead
-from mentatd.http.upstream import Origin, Upstream
+from mentatd.http.upstream import Upstream
 from mentatd.log import log
 from mentatd.serve import refusals
+from mentatd.serve.connecting import Means, connect_first, origin_of
 from mentatd.serve.cors import without_cors
 from mentatd.serve.eventstream import (
     awaits_events,
@@ -57,33 +56,14 @@ from mentatd.serve.eventstream import (
     stands_between_events,
 )
 from mentatd.serve.forwarding import Parcel, response_head
-from mentatd.serve.inflight import Inflight, Row
+from mentatd.serve.inflight import Row
 from mentatd.serve.opening import Opening
-from mentatd.tasks import Tasks
 from mentatd.wire.openai import render_refusal
-
-CONNECT_TIMEOUT_S = 5.0
-"""For one address. A connect takes milliseconds on any link that can carry inference; a longer wait would
-keep the client from the next address."""
 
 CLIENT_LEFT = 499
 """The status that a row ends with when its client left first."""
 
 _CONNECTING, _WAITING, _STREAMING, _ENDED = range(4)
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What exchanges share."""
-
-    pool: Pool
-    inflight: Inflight
-    tasks: Tasks
-    """Owns the connects."""
-    suspect: Callable[[str, str], None]
-    """Told of the group and the base URL that did not take a connection."""
-    now: Callable[[], float]
-    """Loop time."""
 
 
 class Exchange:
@@ -129,42 +109,19 @@ class Exchange:
         self._row = row
         self._connection.flow = self
         first = self._targets[0]
-        upstream = self._means.pool.take(_origin(first))
+        upstream = self._means.pool.take(origin_of(first))
         if upstream is not None:
             self._send(upstream, first)
             return
+        connecting = connect_first(self._means, row, self._targets, self._send, self._not_connected)
         try:
-            self._connect = self._means.tasks.start(self._connect_first(), "connect")
+            self._connect = self._means.tasks.start(connecting, "connect")
         except RuntimeError:  # their owner is closed: the router stops
             self._fail(refusals.engine_unreachable(row.group, ["the router is stopping"]))
 
-    # -- connecting
-
-    async def _connect_first(self) -> None:
-        """Send the request to the first address that takes a connection."""
-        failures: list[str] = []
-        try:
-            for target in self._targets:
-                try:
-                    upstream = await self._reach(target)
-                except ConnectFailed as error:
-                    failures.append(str(error))
-                    self._means.suspect(self._row.group, target.url)
-                else:
-                    self._send(upstream, target)
-                    return
-            self._fail(refusals.engine_unreachable(self._row.group, failures))
-        except BaseException:
-            # the router stops, or a fault of ours: the client must not wait for a task that is gone
-            if self._state == _CONNECTING:
-                self._fail(refusals.engine_unreachable(self._row.group, [*failures, "given up"]))
-            raise
-
-    async def _reach(self, target: Target) -> Upstream:
-        origin = _origin(target)
-        self._row.address = target.url
-        idle = self._means.pool.take(origin)
-        return idle or await self._means.pool.connect(origin, timeout=CONNECT_TIMEOUT_S)
+    def _not_connected(self, refusal: Refusal) -> None:
+        if self._state == _CONNECTING:
+            self._fail(refusal)
 
     def _send(self, upstream: Upstream, target: Target) -> None:
         parcel = self._parcel
@@ -361,7 +318,3 @@ class Exchange:
         self._connect = None
         self._parcel = None
         self._head = None
-
-
-def _origin(target: Target) -> Origin:
-    return Origin(target.host, target.port, target.tls)

@@ -16,8 +16,9 @@ from mentatd.http.pool import Pool
 from mentatd.http.request import Request
 from mentatd.serve import refusals
 from mentatd.serve.answering import Waiting
+from mentatd.serve.connecting import Means
 from mentatd.serve.decoding import codings_of, decode, refuse_codings
-from mentatd.serve.exchange import Exchange, Means
+from mentatd.serve.exchange import Exchange
 from mentatd.serve.forwarding import Parcel, passage
 from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks

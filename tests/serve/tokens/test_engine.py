@@ -14,8 +14,8 @@ from mentatd.cluster.routes import Route
 from mentatd.cluster.targets import parse_target
 from mentatd.errors import ConnectFailed
 from mentatd.http.client import Answer
+from mentatd.serve.connecting import CONNECT_TIMEOUT_S
 from mentatd.serve.enginekey import EngineKey
-from mentatd.serve.exchange import CONNECT_TIMEOUT_S
 from mentatd.serve.tokens.engine import Engine, reason
 
 OK = Answer(200, (), b"{}", reused=False)

@@ -14,8 +14,8 @@ from mentatd.cluster.targets import Target
 from mentatd.errors import ConnectFailed, Refusal, UpstreamError, UpstreamTimeout
 from mentatd.http.client import Answer, Client
 from mentatd.serve import refusals
+from mentatd.serve.connecting import CONNECT_TIMEOUT_S
 from mentatd.serve.enginekey import EngineKey
-from mentatd.serve.exchange import CONNECT_TIMEOUT_S
 from mentatd.wire.prompt import Prompt
 
 ANSWER_LIMIT = 64 * 1024 * 1024
