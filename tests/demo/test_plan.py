@@ -40,7 +40,7 @@ def test_the_router_finds_the_daemons_by_their_announcements_alone() -> None:
     assert (settings.serve_port, settings.seeds, settings.warnings) == (6381, (), ())
     for _, arguments in of("mentatd.cli.lite"):
         lite = read_lite(parse("lite", "", LITE, arguments, {}), {})
-        assert lite.announce_addrs == (("127.0.0.1", settings.announce_port),)
+        assert lite.announce_to == (("127.0.0.1", settings.announce_port),)
         assert settings.allowed_sources.allows(lite.bind, LocalNetworks(frozenset()))
 
 
