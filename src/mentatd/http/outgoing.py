@@ -41,10 +41,13 @@ class Outgoing:
         self.under_way = True
         if sum(map(len, pieces)) <= _JOIN:
             self._transport.write(b"".join(pieces))
-        else:
-            last = memoryview(pieces[-1])
-            self._unsent = last[_SLICE:]
-            self._transport.writelines([*pieces[:-1], last[:_SLICE]])
+            if self.under_way and not self._blocked:
+                self.under_way = False
+                self._on_sent()
+            return
+        last = memoryview(pieces[-1])
+        self._unsent = last[_SLICE:]
+        self._transport.writelines([*pieces[:-1], last[:_SLICE]])
         self._go_on()
 
     def stop(self) -> None:

@@ -69,12 +69,12 @@ class Pool:
         site = self._sites.get(origin)
         if site is None:
             return None
-        now = self._loop.time()
-        while site.idle:
-            upstream = site.idle.pop()
+        idle, learned, now = site.idle, site.learned, self._loop.time()
+        while idle:
+            upstream = idle.pop()
             self._idle_count -= 1
             idle_s = now - upstream.idle_since
-            if idle_s >= min(upstream.window, site.learned):
+            if idle_s >= upstream.window or idle_s >= learned:
                 self._discard(upstream)
             elif not upstream.usable:
                 self._learn(site, upstream, idle_s)

@@ -171,12 +171,11 @@ class Body:
         """Go on with what came; returns the part of it that is this message's, as on the wire."""
         raise NotImplementedError
 
-    def _count(self, pieces: Sequence[bytes]) -> None:
-        self.pieces = pieces
-        if pieces:
-            last = pieces[-1]
-            self.payload_bytes += len(last) if len(pieces) == 1 else sum(map(len, pieces))
-            self.tail = last[-_TAIL:] if len(last) >= _TAIL else (self.tail + b"".join(pieces))[-_TAIL:]
+    def _count(self, payload: bytes) -> None:
+        """Note the one piece that came."""
+        self.pieces = (payload,)
+        self.payload_bytes += len(payload)
+        self.tail = payload[-_TAIL:] if len(payload) >= _TAIL else (self.tail + payload)[-_TAIL:]
 
 
 class CountedBody(Body):
@@ -190,11 +189,13 @@ class CountedBody(Body):
         self.ended = length == 0
 
     def take(self, data: bytes) -> bytes:
-        if len(data) > self._left:
-            data = data[: self._left]
-        self._left -= len(data)
-        self.ended = self._left == 0
-        self._count((data,))
+        left = self._left - len(data)
+        if left < 0:
+            data = data[:left]
+            left = 0
+        self._left = left
+        self.ended = not left
+        self._count(data)
         return data
 
 
@@ -205,7 +206,7 @@ class OpenBody(Body):
     __slots__ = ()
 
     def take(self, data: bytes) -> bytes:
-        self._count((data,))
+        self._count(data)
         return data
 
 
@@ -250,8 +251,8 @@ class ChunkedBody(Body):
 
     def take(self, data: bytes) -> bytes:
         events = self._events
-        events.pieces.clear()
-        between = events.between
+        pieces, between = events.pieces, events.between
+        pieces.clear()
         try:
             size = self._feed_to_end(data)
         except HttpParserError as error:
@@ -261,7 +262,10 @@ class ChunkedBody(Body):
             data = data[:size]
         self._last = data[-3:] if len(data) > 2 else (self._last + data)[-3:]
         self.ended = events.ended
-        self._count(events.pieces)
+        if pieces:
+            last = pieces[-1]
+            self.payload_bytes += len(last) if len(pieces) == 1 else sum(map(len, pieces))
+            self.tail = last[-_TAIL:] if len(last) >= _TAIL else (self.tail + b"".join(pieces))[-_TAIL:]
         return data
 
     @property

@@ -107,7 +107,7 @@ class Upstream(asyncio.Protocol):
         self._head: ResponseHead | None = None
         self._head_data = b""
         self._body: Body | None = None
-        if self._outgoing is not None:
+        if self._outgoing is not None and self._outgoing.under_way:
             self._outgoing.stop()
         self._answered = False
 
@@ -139,7 +139,8 @@ class Upstream(asyncio.Protocol):
 
         Asking the kernel (about 1 µs) catches the engine's close that arrived in this very turn of the loop.
         """
-        return self.open and not self._poll.poll(0)
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not self._poll.poll(0)
 
     # -- what the caller does
 
@@ -160,11 +161,10 @@ class Upstream(asyncio.Protocol):
         self._last = last
         self._head_request = head_request
         self._newest = _NOTHING_YET
-        outgoing = self._outgoing
-        if outgoing is None or not self.open:
+        if self._outgoing is None:
             self._fail("closed before the request was sent")
         else:
-            outgoing.start(pieces)
+            self._outgoing.start(pieces)
 
     def _sent(self) -> None:
         if self._sink is not None:
