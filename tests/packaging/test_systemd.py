@@ -13,7 +13,7 @@ from tests.support.commands import BIN
 from mentatd.settings import DRAIN_S
 
 FOLDER = Path(__file__).parents[2] / "packaging/systemd"
-UNITS = ("mentatd-serve.service", "mentatd-lite.service", "mentatd-register@.service")
+UNITS = ("mentatd-serve.service", "mentatd-lite.service", "mentatd-register.service")
 EXPOSURE = 20
 """Of 100, as `systemd-analyze security` counts it; a unit without any of the settings has 96."""
 
@@ -25,7 +25,7 @@ def units(tmp_path: Path) -> Path:
     """The units as installed beside the commands under test, with the key's drop-in."""
     for name in UNITS:
         text = (FOLDER / name).read_text().replace("/opt/mentatd/bin", str(BIN))
-        (tmp_path / name.replace("@.", "@qwen.")).write_text(text)
+        (tmp_path / name).write_text(text)
     for name in ("mentatd-serve.service.d", "mentatd-lite.service.d"):
         (tmp_path / name).mkdir()
         shutil.copy(FOLDER / "secret.conf", tmp_path / name)
@@ -47,8 +47,7 @@ def test_systemd_knows_all_that_they_say(units: Path) -> None:
 @needs_systemd
 @pytest.mark.parametrize("name", UNITS)
 def test_they_may_do_little(units: Path, name: str) -> None:
-    unit = units / name.replace("@.", "@qwen.")
-    done = analyze("security", "--offline=yes", f"--threshold={EXPOSURE}", unit)
+    done = analyze("security", "--offline=yes", f"--threshold={EXPOSURE}", units / name)
     assert done.returncode == 0, done.stdout[-300:] + done.stderr
 
 
@@ -62,9 +61,10 @@ def test_a_router_may_drain_before_it_is_killed() -> None:
     assert int(found[1]) > DRAIN_S.parse(DRAIN_S.default)
 
 
-def test_the_commands_are_of_one_folder() -> None:
-    """What a unit starts exists, as a command of this distribution."""
-    for name in UNITS:
-        found = re.search(r"^ExecStart=/opt/mentatd/bin/(\S+)", (FOLDER / name).read_text(), re.MULTILINE)
-        assert found
-        assert (BIN / found[1]).exists()
+@pytest.mark.parametrize("name", UNITS)
+def test_what_it_starts_is_a_command_that_knows_its_flags(name: str) -> None:
+    found = re.search(r"^ExecStart=/opt/mentatd/bin/(\S+)(.*)$", (FOLDER / name).read_text(), re.MULTILINE)
+    assert found
+    done = subprocess.run([BIN / found[1], "--help"], capture_output=True, text=True, timeout=30, check=True)
+    for flag in re.findall(r"--[a-z-]+", found[2]):
+        assert f"{flag} " in done.stdout
