@@ -15,6 +15,7 @@ OPTIONS = (
     Option("speed", "", "5", "100% of it"),
     Option("", "MENTAT_SECRET", "", "the key", shown="none"),
 )
+ALONE = (Option("find", "FIND", "", "where to look", alone="everywhere"),)
 
 
 def read(*argv: str, **environ: str) -> dict[str, str]:
@@ -36,6 +37,20 @@ def test_the_flag_then_the_variable_then_the_default(
     argv: tuple[str, ...], environ: dict[str, str], group: str
 ) -> None:
     assert read(*argv, **environ) == {"--group": group, "--speed": "5", "MENTAT_SECRET": ""}
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "found"),
+    [
+        ((), {}, ""),
+        (("--find",), {}, "everywhere"),
+        (("--find", "here"), {}, "here"),
+        (("--find",), {"FIND": "there"}, "everywhere"),
+        ((), {"FIND": "there"}, "there"),
+    ],
+)
+def test_a_flag_that_says_something_alone(argv: tuple[str, ...], environ: dict[str, str], found: str) -> None:
+    assert parse("it", "It does.", ALONE, argv, environ) == {"--find": found}
 
 
 def test_the_environment_alone() -> None:

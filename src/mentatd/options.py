@@ -30,6 +30,8 @@ class Option:
     """One phrase, without a full stop."""
     shown: str = ""
     """How the default is told where its text alone says too little, such as `the host name`."""
+    alone: str = ""
+    """What the flag says without a value; empty where it needs one."""
 
     @property
     def name(self) -> str:
@@ -65,7 +67,14 @@ def _parser(prog: str, summary: str, options: Sequence[Option]) -> argparse.Argu
         if option.flag:
             variable = f"{option.variable}; " if option.variable else ""
             told = f"{option.help} ({variable}{option.shown or option.default})".replace("%", "%%")
-            parser.add_argument(f"--{option.flag}", dest=option.flag, metavar="VALUE", help=told)
+            parser.add_argument(
+                f"--{option.flag}",
+                dest=option.flag,
+                metavar="VALUE",
+                nargs="?" if option.alone else None,
+                const=option.alone or None,
+                help=told,
+            )
     return parser
 
 

@@ -292,7 +292,7 @@ async def test_an_error_of_the_daemon_is_said_once(
         for _ in range(3):
             await link.send(Err(0, "out of sorts"))
         await answers(link)
-    assert capfd.readouterr().err.count('event=daemon_error why="127.0.0.1: out of sorts"') == 1
+    assert capfd.readouterr().err.count('event=daemon_error group=glm why="127.0.0.1: out of sorts"') == 1
 
 
 async def test_what_it_does_not_expect_is_passed_over(daemon: ScriptedDaemon) -> None:

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from mentatd.errors import SettingsError
-from mentatd.options import parse
-from mentatd.register.settings import OPTIONS, RegisterSettings, read_settings, registration
+from mentatd.options import Option, parse
+from mentatd.register.settings import (
+    CONFIG,
+    DISCOVER,
+    OPTIONS,
+    RegisterSettings,
+    check_alone,
+    found_settings,
+    read_settings,
+    registration,
+)
 from mentatd.wire.machine import Gpu, Machine
 from mentatd.wire.messages import AgentRegister
 from mentatd.wire.service import PortService, UrlService
@@ -20,6 +29,27 @@ DOCS = Path(__file__).parents[2] / "docs" / "register.md"
 
 def read(*argv: str, head_json: str = "", **environ: str) -> RegisterSettings:
     return read_settings(parse("it", "", OPTIONS, argv, environ), hostname="box", head_json=head_json)
+
+
+@pytest.mark.parametrize("option", [DISCOVER, CONFIG])
+@pytest.mark.parametrize(
+    "said", ["--discover=1", "--config=x", "--openai=8000", "--mcp=9000", "--provider=vllm", "--group=glm"]
+)
+def test_who_finds_engines_itself_is_not_told_of_one(option: Option, said: str) -> None:
+    values = parse("it", "", OPTIONS, [f"{option.name}=2", said], {})
+    if said.startswith(option.name):
+        check_alone(values, option)
+    else:
+        with pytest.raises(SettingsError, match=f"{option.name} and {said.partition('=')[0]}"):
+            check_alone(values, option)
+
+
+def test_a_found_engine_takes_what_is_said_of_all() -> None:
+    shared = read("--container", "c0", "--address", "10.0.0.2")
+    found = found_settings(shared, 8080, "gemma", "llamacpp")
+    assert (found.daemon, found.container) == (("10.0.0.2", 6379), "c0")
+    assert (found.group, found.provider) == ("gemma", "llamacpp")
+    assert found.services == {"openai": PortService(8080, "/v1")}
 
 
 def test_nothing_said() -> None:

@@ -88,7 +88,7 @@ class Agent:
             if started is None:
                 self._say_once("register_failed", str(lost))
             else:
-                log("register_lost", daemon=f"{host}:{port}", why=lost)
+                log("register_lost", daemon=f"{host}:{port}", group=self._settings.group, why=lost)
         finally:
             self._link = None
             await link.close()
@@ -162,4 +162,4 @@ class Agent:
         """Log what went wrong, unless it is what went wrong before."""
         if (event, why) != self._said:
             self._said = (event, why)
-            log(event, why=why)
+            log(event, group=self._settings.group, why=why)

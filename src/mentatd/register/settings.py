@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mentatd import options
 from mentatd.errors import SettingsError
@@ -58,6 +58,15 @@ RAY_ADDRESS = Option(
     "the daemon where neither says it",
     shown=f"the one in {HEAD_JSON}, else 127.0.0.1:{CONTROL_PORT}",
 )
+DISCOVER = Option(
+    "discover",
+    "MENTAT_DISCOVER",
+    "",
+    "find the engines of this machine, on the usual ports or on those named: 8000,11434",
+    shown="off",
+    alone="usual",
+)
+CONFIG = Option("config", "", "", "TOML file with several engines", shown="none")
 GPUS = Option("gpus", "MENTAT_GPUS", "0", "offer so many placeholder GPUs, for tests")
 PROTO_OPTION = Option("proto", "", "", f"{PROTO} speaks the newest daemons' protocol", shown="the older one")
 
@@ -69,6 +78,8 @@ OPTIONS = (
     CONTAINER,
     NODE_IP,
     ADDRESS,
+    DISCOVER,
+    CONFIG,
     PROTO_OPTION,
     GPUS,
     SERVICE_NAME,
@@ -123,6 +134,21 @@ def read_settings(values: Mapping[str, str], *, hostname: str, head_json: str) -
         gpus=options.count(GPUS.name, values[GPUS.name]),
         generation=generation,
     )
+
+
+def check_alone(values: Mapping[str, str], option: Option) -> None:
+    """Check that nothing else says of an engine what `option` (`--discover`, `--config`) finds out itself.
+
+    Raises SettingsError, which names what does.
+    """
+    for other in (DISCOVER, CONFIG, OPENAI, MCP, PROVIDER, GROUP):
+        if other != option and values[other.name]:
+            raise SettingsError(f"{option.name} and {other.name} cannot be said together")
+
+
+def found_settings(shared: RegisterSettings, port: int, group: str, provider: str) -> RegisterSettings:
+    """Those of an engine that was found, with what is said of all of them."""
+    return replace(shared, group=group, provider=provider, services={"openai": PortService(port, "/v1")})
 
 
 def registration(
