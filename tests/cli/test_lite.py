@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.cli.programs import fetch, run
 from tests.support.cluster import Cluster
+from tests.support.deadlines import DEADLINE_S
+from tests.support.engine import running
 
 from mentatd import __version__
 
@@ -54,6 +56,26 @@ def test_it_serves_until_a_signal(cluster: Cluster, number: signal.Signals) -> N
     lite.command.signal(number)
     assert lite.command.ended() == 0
     assert "Traceback" not in lite.command.output
+
+
+def test_its_supervisor_is_told_when_it_serves(cluster: Cluster, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.settimeout(DEADLINE_S)
+        supervisor.bind(str(tmp_path / "notify"))
+        lite = cluster.daemon(NOTIFY_SOCKET=str(tmp_path / "notify"))
+        assert supervisor.recv(100) == b"READY=1"
+        assert fetch(f"http://{lite.http}/status")
+
+
+@pytest.mark.parametrize("proto", ["''", "0.99"])
+def test_a_router_that_knows_one_of_a_mesh_serves_the_engines_of_all(cluster: Cluster, proto: str) -> None:
+    seed = cluster.daemon(f"--proto {proto}")
+    member = cluster.daemon(f"--peers {seed.control} --proto ''", host="127.0.0.2")
+    with running("tiny") as engine:
+        cluster.register(member, "glm", f"http://127.0.0.1:{engine.port}/v1")
+        router = cluster.router(seed, ALLOWED_SOURCES="127.")
+        router.wait_models("tiny")
+    assert router.status()["daemons"][member.http]["source"] == "peer"
 
 
 def test_two_on_one_box_are_two_nodes(cluster: Cluster) -> None:

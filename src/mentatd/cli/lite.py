@@ -9,6 +9,7 @@ from mentatd.errors import SettingsError
 from mentatd.lifetime import refuse, run_until_signal
 from mentatd.lite.app import run
 from mentatd.lite.settings import OPTIONS, read_settings
+from mentatd.notify import READY, notify
 from mentatd.options import parse
 
 PROG = "mentatd-lite"
@@ -26,7 +27,7 @@ def main() -> None:
     except SettingsError as error:
         refuse(PROG, error)
     try:
-        status = run_until_signal(lambda: run(settings))
+        status = run_until_signal(lambda: run(settings, lambda: notify(os.environ, READY)))
     except SettingsError as error:
         refuse(PROG, error, status=1)
     raise SystemExit(status)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from mentatd.http.listener import EVERY_ADDRESS, listen
@@ -24,8 +24,8 @@ from mentatd.tasks import Tasks
 _SWEEP_S = 1.0
 
 
-async def run(settings: LiteSettings) -> int:
-    """Serve until cancelled. Raises SettingsError when a port cannot be had."""
+async def run(settings: LiteSettings, ready: Callable[[], None] = lambda: None) -> int:
+    """Serve until cancelled; `ready` is called once it does. Raises SettingsError when a port cannot be had."""
     interfaces = Interfaces(partial(read_interfaces, settings.ifaces))
     await interfaces.refresh()
     hosts = (settings.bind,) if settings.bind else EVERY_ADDRESS
@@ -45,6 +45,7 @@ async def run(settings: LiteSettings) -> int:
         await web.start(web_sockets)
         tasks.start(mesh.run(), "mesh")
         tasks.start(_sweep_for_ever(daemon, settings), "sweep")
+        ready()
         await _announce_for_ever(daemon, settings, interfaces)
     finally:
         # links first: their loss still reaches the subscribers; those that were taken before those that were dialled,
