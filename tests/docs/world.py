@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -27,10 +27,10 @@ FOLDERS = ("packaging", "compose.yaml", "Dockerfile", "Makefile", "pyproject.tom
 class World:
     """One page's machine."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, ports: Mapping[str, int]) -> None:
         self._cluster = cluster
         self._folder = folder
-        self._ports = {port: str(free_port()) for port in PORTS}
+        self._ports = {named: str(port) for named, port in ports.items()}
         self._running: dict[tuple[str, str], Command] = {}
         for name in FOLDERS:
             (folder / name).symlink_to(ROOT / name)
@@ -39,9 +39,6 @@ class World:
         """The text of a page with this world's ports and hosts."""
         text = text.replace("<router>", "127.0.0.1").replace("127.0.0.1,node2", "127.0.0.1:6380")
         return re.sub(rf"\b({'|'.join(PORTS)})\b", lambda match: self._ports[match[1]], text)
-
-    def port(self, named: str) -> int:
-        return int(self._ports[named])
 
     def start(self, command: str) -> None:
         """Start a service as a page does, and wait until it is up. One that has the same port ends first."""
@@ -119,8 +116,9 @@ def world(folder: Path, engines: int = 1) -> Iterator[World]:
     """A machine with an engine on the first of the engines' ports, or on both."""
     logs = folder / "logs"
     logs.mkdir()
+    ports = {named: free_port() for named in PORTS}
     with ExitStack() as stack:
-        here = World(stack.enter_context(Cluster(logs)), folder)
-        for port in ("8000", "8001")[:engines]:
-            stack.enter_context(engine.running(*MODELS, port=here.port(port)))
-        yield here
+        # engines first, and so ended last: nothing connects to one that ends
+        for named in ("8000", "8001")[:engines]:
+            stack.enter_context(engine.running(*MODELS, port=ports[named]))
+        yield World(stack.enter_context(Cluster(logs)), folder, ports)
