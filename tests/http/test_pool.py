@@ -203,6 +203,7 @@ async def test_an_idle_connection_that_the_engine_closes_is_dropped_and_teaches(
         await until(lambda: len(pool) == 0)
         assert pool.take(engine.origin) is None
         hang_up.clear()
+        await exchange(pool, engine)  # the witness, which is never taken
         upstream = await exchange(pool, engine)
         assert 0.5 <= upstream.window < 0.6
 
@@ -267,6 +268,7 @@ async def test_a_request_that_met_the_close_teaches(pool: Pool) -> None:
         async with within():
             await sink.done.wait()
         assert sink.outcome.endswith("closed before an answer")
+        await exchange(pool, engine)  # the witness, which is never taken
         upstream = await exchange(pool, engine)
         assert 1.0 <= upstream.window < 1.1
 
@@ -294,6 +296,46 @@ async def test_what_an_engine_taught_ends_with_its_restart_and_with_time(
             else:
                 site.learned_at -= 301
                 await until(lambda: engine.origin not in pool._sites)
+
+
+async def test_a_witness_that_the_engine_keeps_undoes_what_its_restart_taught(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_SWEEP_S", 0.01)
+    async with scripted(answering(OK + b"\r\n")) as engine:
+        await exchange(pool, engine)
+        engine.lines[0].close()
+        await until(lambda: len(pool) == 0)
+        site = pool._sites[engine.origin]
+        assert site.learned == 0.0
+        witness = await exchange(pool, engine)
+        await exchange(pool, engine)
+        assert list(pool._open) == [witness]
+        assert pool.take(engine.origin) is None
+        witness.idle_since -= UNANNOUNCED_S
+        await until(lambda: site.learned == NO_LIMIT)
+        assert not witness.open
+        assert (await exchange(pool, engine)).window == UNANNOUNCED_S
+        assert pool.take(engine.origin) is not None
+
+
+async def test_a_witness_that_the_engine_closes_teaches_in_its_turn(pool: Pool) -> None:
+    async with scripted(answering(OK + b"\r\n")) as engine:
+        await exchange(pool, engine)
+        engine.lines[0].close()
+        await until(lambda: len(pool) == 0)
+        witness = await exchange(pool, engine)
+        witness.idle_since -= 1.0
+        engine.lines[1].close()
+        await until(lambda: len(pool) == 0)
+        assert 0.5 <= pool._sites[engine.origin].learned < 0.6
+
+
+async def test_no_witness_is_kept_of_an_engine_that_says_it_closes(pool: Pool) -> None:
+    async with scripted(answering(OK + b"Keep-Alive: timeout=0\r\n\r\n")) as engine:
+        pool._site(engine.origin).learned = 0.0
+        assert not (await exchange(pool, engine)).open
+        await until(lambda: len(pool) == 0)
 
 
 async def test_nothing_is_kept_of_an_origin_without_connections(

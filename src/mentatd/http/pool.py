@@ -22,8 +22,7 @@ MAX_IDLE = 1024
 _SWEEP_S = 1.0
 """How often idle connections past their time are closed (`take` itself never gives one out)."""
 _LEARNED_FOR_S = 300.0
-"""How long an origin's shortened reuse window stays: an engine restarted with other settings is seen in the
-end."""
+"""How long an origin's shortened reuse window stays where no request comes that could show it to be wrong."""
 _CLOSE_S = 1.0
 """How long `close` waits for the transports to say that they are gone."""
 _KEEPALIVE_IDLE_S, _KEEPALIVE_INTERVAL_S, _KEEPALIVE_PROBES = 30, 10, 3
@@ -34,7 +33,7 @@ machine that lost its power or its cable closes nothing."""
 class _Site:
     """What the pool holds of one origin."""
 
-    __slots__ = ("idle", "learned", "learned_at")
+    __slots__ = ("idle", "learned", "learned_at", "witness")
 
     def __init__(self) -> None:
         self.idle: list[Upstream] = []
@@ -42,6 +41,9 @@ class _Site:
         self.learned = reuse.NO_LIMIT
         """The reuse window that its closed connections taught."""
         self.learned_at = 0.0
+        self.witness: Upstream | None = None
+        """Never taken: it lies there to show how long the engine keeps a connection, while less than usual is
+        expected of it. An engine that restarts under load closes all of them and says nothing about idle ones."""
 
 
 class Pool:
@@ -145,6 +147,9 @@ class Pool:
         site = self._site(upstream.origin)
         said = reuse.read_keep_alive(head.keep_alive_field)
         upstream.window = reuse.window(said, served=upstream.served, learned=site.learned)
+        if site.learned < reuse.NO_LIMIT and site.witness is None and not self._closed:
+            self._watch(site, upstream, reuse.window(said, served=upstream.served))
+            return
         full = len(site.idle) >= MAX_IDLE_PER_ORIGIN or self._idle_count >= MAX_IDLE
         if self._closed or full or upstream.window <= 0:
             upstream.close()
@@ -153,6 +158,26 @@ class Pool:
         upstream.idle = True
         site.idle.append(upstream)
         self._idle_count += 1
+
+    def _watch(self, site: _Site, upstream: Upstream, window: float) -> None:
+        """Leave a connection alone for as long as it would be kept of an engine that has taught nothing."""
+        if window <= 0:
+            upstream.close()
+            return
+        upstream.window = window
+        upstream.idle_since = self._loop.time()
+        upstream.idle = True
+        site.witness = upstream
+
+    def _hear(self, site: _Site, now: float) -> None:
+        """An engine that has kept the witness for its whole window keeps others as long."""
+        witness = site.witness
+        if witness is None or now - witness.idle_since < witness.window:
+            return
+        if witness.usable:
+            site.learned = reuse.NO_LIMIT
+        site.witness = None
+        self._discard(witness)
 
     def _site(self, origin: Origin) -> _Site:
         site = self._sites.get(origin)
@@ -167,7 +192,11 @@ class Pool:
         self._open.discard(upstream)
         site = self._sites.get(upstream.origin)
         if site is not None:
-            if upstream.idle:
+            if upstream is site.witness:
+                site.witness = None
+                site.learned_at = self._loop.time()
+                site.learned = reuse.learn(site.learned_at - upstream.idle_since)
+            elif upstream.idle:
                 site.idle.remove(upstream)
                 self._idle_count -= 1
                 upstream.idle = False
@@ -196,9 +225,10 @@ class Pool:
                 site.idle.remove(upstream)
                 self._discard(upstream)
             self._idle_count -= len(expired)
+            self._hear(site, now)
             if now - site.learned_at >= _LEARNED_FOR_S:
                 site.learned = reuse.NO_LIMIT
-            if not site.idle and site.learned == reuse.NO_LIMIT:
+            if not site.idle and site.witness is None and site.learned == reuse.NO_LIMIT:
                 del self._sites[origin]
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep) if self._sites else None
 
