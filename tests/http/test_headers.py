@@ -16,7 +16,7 @@ from mentatd.http.request import Request
 
 
 def read(data: bytes) -> tuple[Request | Refusal | None, bytes]:
-    return HeadReader("10.0.0.9").read(data, 5.0)
+    return HeadReader("10.0.0.9").read(data)
 
 
 def taken(data: bytes) -> Request:
@@ -28,7 +28,7 @@ def taken(data: bytes) -> Request:
 def read_piecewise(data: bytes, pieces: list[bytes]) -> tuple[Request | Refusal | None, bytes]:
     reader = HeadReader("10.0.0.9")
     for index, piece in enumerate(pieces):
-        outcome, rest = reader.read(piece, 5.0)
+        outcome, rest = reader.read(piece)
         if outcome is not None:
             return outcome, rest + b"".join(pieces[index + 1 :])
     return None, b""
@@ -52,7 +52,7 @@ def test_a_plain_request_is_taken_apart() -> None:
         True,
         False,
     )
-    assert (request.peer, request.arrived) == ("10.0.0.9", 5.0)
+    assert request.peer == "10.0.0.9"
     assert rest == b"GET "
 
 
@@ -208,7 +208,7 @@ def test_requests_follow_each_other_on_one_reader() -> None:
     )
     seen = []
     while data:
-        request, data = reader.read(data, 0.0)
+        request, data = reader.read(data)
         assert isinstance(request, Request)
         seen.append((request.path, bytes(request.body)))
     assert seen == [("/1", b"a"), ("/2", b"bb"), ("/3", b"")]
@@ -221,7 +221,7 @@ def test_requests_follow_each_other_on_one_reader() -> None:
 )
 def test_holding_is_the_beginning_of_a_head(data: bytes, holding: bool) -> None:
     reader = HeadReader("")
-    assert reader.read(data, 0.0) == (None, b"")
+    assert reader.read(data) == (None, b"")
     assert reader.holding is holding
 
 

@@ -78,6 +78,9 @@ class Engine:
         if self.fails:
             sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000", "closed before the request was sent"))
 
+    def pass_to(self, forward: Callable[[bytes], object]) -> None:
+        self.forward = forward
+
     def pause(self) -> None:
         self.did.append("pause")
 

@@ -57,6 +57,17 @@ async def test_passes_chunks_on_as_they_came(stage: Stage) -> None:
     assert stage.row.out_bytes == 5
 
 
+async def test_once_a_body_has_begun_it_goes_straight_to_the_client(stage: Stage) -> None:
+    stage.start()
+    stage.engine.head(CHUNKED)
+    stage.engine.body(b"1\r\n", b"")
+    assert stage.engine.forward != stage.client.write
+    stage.engine.body(b"b\r\n", b"b")
+    assert stage.engine.forward == stage.client.write
+    assert stage.client.written == CHUNKED + b"\r\n1\r\nb\r\n"
+    stage.exchange.client_lost()
+
+
 async def test_the_first_byte_is_that_of_the_body(stage: Stage) -> None:
     stage.start()
     stage.engine.head(CHUNKED, b"4\r\n")

@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         self.flow = self._request = None
         if self._share is not None:
             self.body_sent()
-        if not keep or self.must_close:
+        if not keep or self._close or self._shared.draining:
             self._linger()
             return
         self._state = State.IDLE

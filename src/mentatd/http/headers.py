@@ -67,22 +67,22 @@ class HeadReader:
         """Some of a head has been read, but not all; the empty line before one does not count."""
         return bool(self._held) and not _END.startswith(self._held)
 
-    def read(self, data: bytes, now: float) -> tuple[Request | Refusal | None, bytes]:
+    def read(self, data: bytes) -> tuple[Request | Refusal | None, bytes]:
         """The request or refusal that `data` (behind what is held) begins with, and the bytes that follow it.
 
         None: the head is not whole yet, and all of `data` is held. A request whose body of at most 128 KiB came whole
-        carries it; any other has an empty `body`, and the bytes of its body are the ones that follow. `now` is the
-        loop time, for `Request.arrived`. After a refusal nothing more can be read.
+        carries it; any other has an empty `body`, and the bytes of its body are the ones that follow. After a
+        refusal nothing more can be read.
         """
         if self._held:
-            return self._read_more(data, now)
+            return self._read_more(data)
         end = data.find(_END)
         if end < 0:
             self._held += data
             return self._early(), b""
-        return self._whole(data, end, now)
+        return self._whole(data, end)
 
-    def _read_more(self, data: bytes, now: float) -> tuple[Request | Refusal | None, bytes]:
+    def _read_more(self, data: bytes) -> tuple[Request | Refusal | None, bytes]:
         held = self._held
         held += data
         end = held.find(_END, self._scanned)
@@ -92,7 +92,7 @@ class HeadReader:
         held.clear()
         self._scanned = 0
         self._line_seen = False
-        return self._whole(data, end, now)
+        return self._whole(data, end)
 
     def _early(self) -> Refusal | None:
         """Refuse an incomplete head as soon as no more bytes can save it; each byte is looked at once."""
@@ -108,7 +108,7 @@ class HeadReader:
         self._scanned = max(0, len(held) - len(_END) + 1)
         return None
 
-    def _whole(self, data: bytes, end: int, now: float) -> tuple[Request | Refusal, bytes]:
+    def _whole(self, data: bytes, end: int) -> tuple[Request | Refusal, bytes]:
         """`data` holds a whole head; its closing blank line begins behind the CRLF at `end`."""
         body = end + len(_END)
         line = _LENGTH_LINE.search(data, 0, body)
@@ -122,9 +122,9 @@ class HeadReader:
             return head, b""
         stop = body + length
         if head.chunked or length > PLAIN_BODY_BYTES or stop > len(data):
-            return Request(head, b"", None if head.chunked else length, self._peer, now), data[body:]
+            return Request(head, b"", None if head.chunked else length, self._peer), data[body:]
         content = data[body:stop] if length <= _COPIED_BYTES else memoryview(data)[body:stop]
-        return Request(head, content, length, self._peer, now), data[stop:]
+        return Request(head, content, length, self._peer), data[stop:]
 
 
 class _Complete:

@@ -35,7 +35,7 @@ class ServedConnection(ReceivingConnection):
     __slots__ = (
         "_advancing",
         "_allowed",
-        "_arrived",
+        "_head_begun",
         "_overflow",
         "_pipelined",
         "_reader",
@@ -47,7 +47,7 @@ class ServedConnection(ReceivingConnection):
         self._pipelined = bytearray()
         self._advancing = False
         self._write_paused = False
-        self._arrived = 0.0
+        self._head_begun = False
         self._reader: HeadReader
         self._allowed = True
         self._overflow = False
@@ -155,19 +155,20 @@ class ServedConnection(ReceivingConnection):
             self.data_received(data)
 
     def _take_head(self, data: bytes) -> bytes:
-        reader = self._reader
-        if not reader.holding:
-            self._arrived = self._loop.time()
-        request, rest = reader.read(data, self._arrived)
+        request, rest = self._reader.read(data)
         if request is None:
-            self.deadline = self._arrived + self._shared.limits.client_timeout_s
+            if not self._head_begun:
+                self._head_begun = self._reader.holding
+                self.deadline = self._loop.time() + self._shared.limits.client_timeout_s
             return b""
+        self._head_begun = False
         if isinstance(request, Refusal):
             self._reject(request, None)
             return b""
-        self.http10 = request.head.http10
-        self.head_only = request.method == "HEAD"
-        self._close = not request.head.keep_alive
+        head = request.head
+        self.http10 = head.http10
+        self.head_only = head.method == "HEAD"
+        self._close = not head.keep_alive
         if not self._allowed:
             self._reject(refusals.FORBIDDEN, request)
             return b""

@@ -81,19 +81,15 @@ class Request:
     answer ends, so whoever has no more use for a large body sets `body` to `b""`.
     """
 
-    __slots__ = ("arrived", "body", "head", "length", "peer")
+    __slots__ = ("body", "head", "length", "peer")
 
-    def __init__(
-        self, head: Head, body: Body = b"", length: int | None = 0, peer: str = "", arrived: float = 0.0
-    ) -> None:
+    def __init__(self, head: Head, body: Body = b"", length: int | None = 0, peer: str = "") -> None:
         self.head = head
         self.body = body
         self.length = length
         """The announced Content-Length; None when chunked. 0 without a body."""
         self.peer = peer
         """The client's address; `::ffff:` forms are their IPv4 address, without a scope id."""
-        self.arrived = arrived
-        """Loop time when its first byte was seen."""
 
     @property
     def method(self) -> str:

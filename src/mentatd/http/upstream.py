@@ -170,6 +170,10 @@ class Upstream(asyncio.Protocol):
         if self._sink is not None:
             self._sink.request_sent()
 
+    def pass_to(self, forward: Callable[[bytes], object]) -> None:
+        """From the next read on, the bytes of the body go there, in place of what `Sink.head_received` returned."""
+        self._forward = forward
+
     def pause(self) -> None:
         """Stop reading: the client's buffer is full."""
         self._paused = True

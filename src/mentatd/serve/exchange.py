@@ -175,7 +175,8 @@ class Exchange:
         return row.first_byte is not None
 
     def _pass_on(self, data: bytes) -> None:
-        self._body_began()
+        if self._body_began() and self._upstream is not None:
+            self._upstream.pass_to(self._connection.write)
         self._connection.write(data)
 
     def _go_on(self, opening: Opening, head: ResponseHead, rest: bytes) -> Callable[[bytes], object] | None:

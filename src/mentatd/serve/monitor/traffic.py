@@ -143,7 +143,7 @@ class Traffic:
 
     def finished(self, row: Row, status: int, failure: str | None) -> None:
         """The observer of `Inflight`."""
-        outcome = outcome_of(status, failure)
+        outcome = "ok" if failure is None and status < 400 else outcome_of(status, failure)
         line = self.lines.get((row.model, row.group)) or self._new_line(row.model, row.group)
         line.outcomes[outcome] = line.outcomes.get(outcome, 0) + 1
         line.in_bytes += row.prompt_bytes
