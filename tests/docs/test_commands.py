@@ -14,6 +14,10 @@ from tests.docs.blocks import ROOT, Block, blocks, commands, service
 from tests.docs.world import world
 from tests.support.ports import free_port
 
+from mentatd.options import parse
+from mentatd.register.enginefile import read_file
+from mentatd.register.settings import OPTIONS
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 
 ELSEWHERE = re.compile(
@@ -124,6 +128,8 @@ def test_what_is_to_be_copied_can_be_read(block: Block) -> None:
     if block.page.name == "wire.md":
         return  # shapes, with dots in place of what is left out
     json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
+    if "[[engine]]" in block.text:
+        assert read_file(block.text, parse("", "", OPTIONS, [], {}), hostname="node1", head_json="")
 
 
 def test_nginx_takes_what_it_is_given(tmp_path: Path) -> None:

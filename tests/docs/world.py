@@ -49,6 +49,8 @@ class World:
             for key, value in re.findall(r"\b([A-Z_]+)=(\S*)", line)
         }
         words = line[line.index(name) :]
+        if words.endswith(" --discover"):
+            words += self.here(" 8000")  # not this machine's own engines
         env = FAST | self._default(name) | given
         if name == "mentatd-lite":
             words += self.here(" --bind 127.0.0.1 --port 6379 --http-port 6380 --announce-port 6382")
