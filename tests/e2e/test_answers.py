@@ -128,12 +128,23 @@ def test_a_client_that_leaves_stops_the_engine_within_a_second(
         (saying(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), "status 101"),
         (saying(b"HTTP/1.1 100 Continue\r\n\r\n", then="close"), "closed before an answer"),
         (saying(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000), "more than 64 KiB"),
+        (saying(b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi"), "LF without CR"),
         (
             saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
             "broken head",
         ),
     ],
-    ids=["closes", "resets", "half a head", "garbage", "101", "100 alone", "endless head", "two framings"],
+    ids=[
+        "closes",
+        "resets",
+        "half a head",
+        "garbage",
+        "101",
+        "100 alone",
+        "endless head",
+        "bare LF",
+        "two framings",
+    ],
 )
 def test_no_answer_is_a_502_and_asked_once(router: Router, engine: Engine, script: Script, why: str) -> None:
     engine.play(PATH, script)

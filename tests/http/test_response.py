@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,15 @@ def test_a_head_has_a_bound() -> None:
     for data in (start + b"x" * MAX_HEAD, start + b"x" * MAX_HEAD + b"\r\n\r\n"):
         with pytest.raises(BadAnswer, match="a head of more than 64 KiB"):
             head_end(data)
+
+
+@pytest.mark.parametrize("data", [b"HTTP/1.1 200 OK\n\nhi", OK + b"a: b\n", OK + b"\n"])
+def test_a_head_of_bare_lines_is_not_waited_for(data: bytes) -> None:
+    seen = re.search(rb"[^\r]\n", data)
+    assert seen is not None
+    for searched in range(seen.end()):
+        with pytest.raises(BadAnswer, match="LF without CR"):
+            head_end(data, searched)
 
 
 def test_a_quote_is_short_and_on_one_line() -> None:

@@ -25,11 +25,12 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r\n")
 _FRAMING = re.compile(
     rb"\r\n(content-length|transfer-encoding|connection|keep-alive):[ \t]*([^\r\n]*)", re.IGNORECASE
 )
+_BARE_LF = re.compile(rb"(?<!\r)\n")
 _NO_CALLBACKS = object()
 
 
 class BadAnswer(ValueError):
-    """What came is not an HTTP/1.x answer that can be passed on; the text says why and quotes it."""
+    """What came is no HTTP/1.x answer that can be passed on; the text says why and quotes it."""
 
 
 class ResponseHead:
@@ -82,6 +83,9 @@ def head_end(data: bytes, searched: int = 0) -> int:
         return end
     if not data.startswith(b"HTTP/1.") and not b"HTTP/1.".startswith(data):
         raise BadAnswer(f"not HTTP/1.x: {quote(data)}")
+    if _BARE_LF.search(data, max(0, searched - 1)):
+        # its blank line may never come in the form that is waited for
+        raise BadAnswer(f"a broken head (LF without CR): {quote(data)}")
     if len(data) >= MAX_HEAD:
         raise BadAnswer(f"a head of more than {MAX_HEAD >> 10} KiB")
     return 0
