@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop bench lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop bench guard lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -76,6 +76,9 @@ test-interop: setup ## Our programs and the published mentat's, in one cluster; 
 
 bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for options (--help lists them)
 	$(BIN)/python -m bench $(BENCH)
+
+guard: setup ## Hold the instructions of a request and of a chunk to the stored figures; GUARD=--store stores new ones
+	$(BIN)/python -m bench.guard $(GUARD)
 
 lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
 	$(LOCK) pyproject.toml -o requirements.lock

@@ -20,7 +20,7 @@ import httptools
 import uvloop
 
 from bench.answers import DOCUMENT, DONE, MARK, MODEL, STAMP_DIGITS, stream_bytes
-from bench.workloads import WORKLOADS, Workload
+from bench.workloads import GUARDED, WORKLOADS, Workload
 
 _STAMP = re.compile(rb"%b(\d{%d})" % (MARK, STAMP_DIGITS))
 GRACE_S = 20.0
@@ -152,7 +152,7 @@ def percentile(values: Sequence[float], part: float) -> float:
 
 async def main() -> None:
     port, name, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-    run = Run(WORKLOADS[name], port, seconds)
+    run = Run((WORKLOADS | GUARDED)[name], port, seconds)
     gc.freeze()
     gc.set_threshold(100_000)
     started = time.monotonic()

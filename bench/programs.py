@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.answers import DOCUMENT, MODEL
 
 BIN = Path(sys.executable).parent
-START_S = 20.0
+START_S = 60.0
 STOP_S = 10.0
 
 
@@ -104,8 +104,11 @@ def nginx(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
 
 
 @contextmanager
-def serve(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
-    """The router, which found the engine as it finds any: through a daemon and an agent."""
+def serve(folder: Path, engine_port: int, cores: str, under: Sequence[str] = ()) -> Iterator[Running]:
+    """The router, which found the engine as it finds any: through a daemon and an agent.
+
+    `under`: the command of a tool that runs it.
+    """
     control, status, port = free_port(), free_port(), free_port()
     rest = str(max(os.sched_getaffinity(0)))
     lite = ["mentatd-lite", "--bind", "127.0.0.1", "--port", str(control), "--http-port", str(status)]
@@ -117,13 +120,13 @@ def serve(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
     }
     with ExitStack() as stack:
 
-        def start(argv: Sequence[str], cores: str) -> subprocess.Popen[bytes]:
-            log = folder / f"{argv[0]}.log"
-            return stack.enter_context(process([str(BIN / argv[0]), *argv[1:]], log, cores, env))
+        def start(argv: Sequence[str], cores: str, under: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+            log, command = folder / f"{argv[0]}.log", [sys.executable, str(BIN / argv[0]), *argv[1:]]
+            return stack.enter_context(process([*under, *command], log, cores, env))
 
         start([*lite, "--announce-port", "0"], rest)
         start([*agent, "--address", f"127.0.0.1:{control}"], rest)
-        running = start(["mentatd-serve"], cores)
+        running = start(["mentatd-serve"], cores, under)
         wait_answers(port, running)
         yield Running(running.pid, port)
 

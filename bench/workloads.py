@@ -27,6 +27,13 @@ class Workload:
         return "chunk" if self.chunks else "request"
 
 
+GUARDED = {
+    workload.name: workload
+    for workload in (
+        Workload("I1", "a fixed number of small POSTs", 32, 3_200, 120),
+        Workload("I3", "a fixed number of chunks", 20, 20, 120, chunks=100, pause_ms=20),
+    )
+}
 WORKLOADS = {
     workload.name: workload
     for workload in (
