@@ -259,8 +259,9 @@ def _figures(dialect: Dialect, samples: Mapping[str, Mapping[str, _Series]], mod
         return next(filter(None, map(series, names)), {})
 
     def mean(means: Iterable[Mean]) -> float | None:
-        pairs = ((sum(series(mean.total).values()), sum(series(mean.count).values())) for mean in means)
-        return next((_finite(total / count) for total, count in pairs if count > 0), None)
+        pairs = ((series(mean.total), sum(series(mean.count).values())) for mean in means)
+        sums = ((sum(total.values()), count) for total, count in pairs if total)
+        return next((_finite(total / count) for total, count in sums if count > 0), None)
 
     kv = first(dialect.kv)
     return Figures(
