@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 import socket
+import threading
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,6 +32,7 @@ from mentatd.http.server import Connection, Request, Server
 from mentatd.serve import proxy as proxy_module
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.serve.proxy import Proxy
+from mentatd.wire.forms import find_route
 from mentatd.wire.openai import render_refusal
 
 BODY = b'{"model":"m","stream":false}'
@@ -326,6 +328,27 @@ async def test_a_large_body_goes_through_whole(router: Router) -> None:
     client = await router.client()
     assert await client.ask(post(body)) == ANSWER
     assert recorder.body == body
+
+
+@pytest.mark.parametrize("coding", [b"", b"gzip"])
+async def test_a_large_body_is_looked_through_beside_the_loop(
+    router: Router, monkeypatch: pytest.MonkeyPatch, coding: bytes
+) -> None:
+    looked_in: list[bool] = []
+
+    def look(*given: Any) -> Any:
+        looked_in.append(threading.current_thread() is threading.main_thread())
+        return find_route(*given)
+
+    monkeypatch.setattr(proxy_module, "find_route", look)
+    await router.engine(Recorder())
+    client = await router.client()
+    for size in (10, proxy_module.INLINE):
+        body = b'{"x":"' + b"y" * size + b'","model":"m"}'
+        fields = b"Content-Encoding: gzip\r\n" if coding else b""
+        assert await client.ask(post(gzip.compress(body) if coding else body, fields=fields)) == ANSWER
+    assert looked_in == [True, False]
+    assert router.ends[-1][0].prompt_bytes == len(body)
 
 
 async def test_pipelined_requests_are_answered_in_order(router: Router) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mentatd.wire import forms
 from mentatd.wire.forms import find_form_model, find_route, is_form
 from mentatd.wire.openai import FALLBACK_LIMIT, BadBody, Routing
 
@@ -169,6 +170,21 @@ def test_knows_a_form_by_its_type(content_type: bytes, form: bool) -> None:
 def test_a_json_body_is_json_whatever_its_type_says(content_type: bytes, before: bytes) -> None:
     body = before + b'{"model":"j","x":"&model=m"}'
     assert find_route(body, content_type) == Routing("j", stream=False)
+
+
+@pytest.mark.parametrize("preamble", [b"{", b'{"model":1}', b" [1]", b'{"model":""}'])
+def test_what_is_in_front_of_a_form_may_look_like_json(preamble: bytes) -> None:
+    assert find_route(preamble + b"\r\n" + MODEL + END, TYPE) == M
+    assert isinstance(find_route(preamble, TYPE), BadBody)
+    assert isinstance(find_route(b"{" + b"&model=m", URLENCODED), BadBody)
+
+
+@pytest.mark.parametrize("size", range(150))
+def test_a_delimiter_is_found_wherever_the_steps_cut_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forms, "_STEP", 50)
+    spaced = b"--xyz" + b" " * 64 + b"\r\n" + MODEL[7:]
+    for form in (file(bytes(size) + DECOY) + spaced + END, bytes(size) + b"\r\n" + MODEL + END):
+        assert find_form_model(form, TYPE) == M
 
 
 def test_any_other_body_is_what_its_type_says() -> None:

@@ -13,20 +13,22 @@ from mentatd.cluster.routes import Route, RouteTable, lookup
 from mentatd.errors import Refusal
 from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
-from mentatd.http.request import Request
+from mentatd.http.request import Body, Request
 from mentatd.serve import refusals
 from mentatd.serve.answering import Waiting
 from mentatd.serve.connecting import Means
 from mentatd.serve.decoding import codings_of, decode, refuse_codings
 from mentatd.serve.exchange import Exchange
-from mentatd.serve.forwarding import Parcel, passage
+from mentatd.serve.forwarding import Parcel, Passage, passage
 from mentatd.serve.inflight import Inflight
 from mentatd.tasks import Tasks
 from mentatd.wire.forms import find_route
-from mentatd.wire.openai import BadBody
+from mentatd.wire.openai import BadBody, Routing
 
 MAX_BODY = 128 * 1024 * 1024
 """Bytes of a request's body, as sent and decoded (manual "Request handling")."""
+INLINE = 1024 * 1024
+"""Bytes of a body whose `model` is looked for on the event loop: about a millisecond."""
 
 
 class Routes(Protocol):
@@ -61,36 +63,36 @@ class Proxy:
 
     def handle(self, request: Request, connection: Connection) -> None:
         """Forward a request whose body is whole."""
-        codings = passage(request.head).codings
-        if not codings:
-            self._forward(request, connection)
-        elif refusal := refuse_codings(codings):
+        known = passage(request.head)
+        if not known.codings and len(request.body) <= INLINE:
+            self._forward(request, connection, find_route(request.body, known.content_type))
+        elif refusal := refuse_codings(known.codings):
             connection.refuse(refusal)
         else:
-            task = self._tasks.start(self._decode(request, connection, codings), "decode")
-            connection.flow = Waiting(task)
+            connection.flow = Waiting(self._tasks.start(self._read(request, connection, known), "read"))
 
-    async def _decode(self, request: Request, connection: Connection, codings: tuple[str, ...]) -> None:
-        """Forward a compressed request once a thread has decoded it."""
+    async def _read(self, request: Request, connection: Connection, known: Passage) -> None:
+        """Forward a request that threads have to decode, or to look through."""
         try:
-            decoded = await decode(request.body, codings, MAX_BODY, connection.reserve)
+            if known.codings:
+                decoded = await decode(request.body, known.codings, MAX_BODY, connection.reserve)
+                if isinstance(decoded, Refusal):
+                    connection.refuse(decoded)
+                    return
+                request.body = decoded
+            routing = await _find_route(request.body, known.content_type)
         except Exception:
             connection.refuse(refusals.internal_error())
             raise
-        if isinstance(decoded, Refusal):
-            connection.refuse(decoded)
-        else:
-            request.body = decoded
-            self._forward(request, connection)
+        self._forward(request, connection, routing)
 
-    def _forward(self, request: Request, connection: Connection) -> None:
+    def _forward(self, request: Request, connection: Connection, routing: Routing | BadBody) -> None:
         """Send a request on by its `model`."""
-        head, body = request.head, request.body
-        known = passage(head)
-        routing = find_route(body, known.content_type)
         if isinstance(routing, BadBody):
             connection.refuse(refusals.bad_body(routing))
             return
+        head, body = request.head, request.body
+        known = passage(head)
         now = self._now()
         found = lookup(self._cluster.table, routing.model, now=now, load=self._inflight.count)
         if not isinstance(found, Route):
@@ -111,3 +113,10 @@ class Proxy:
         )
         request.body = b""
         exchange.start(row)
+
+
+async def _find_route(body: Body, content_type: bytes) -> Routing | BadBody:
+    """The routing of a body; a thread looks through a large one, and lets the loop run between its steps."""
+    if len(body) <= INLINE:
+        return find_route(body, content_type)
+    return await asyncio.to_thread(find_route, body, content_type)
