@@ -67,7 +67,7 @@ def test_version_and_help() -> None:
     assert "--port" in run("mentatd-demo --help").stdout
 
 
-@pytest.mark.parametrize("arguments", ["--nonsense", "--port x", "--flicker 0", "--traffic -1"])
+@pytest.mark.parametrize("arguments", ["--nonsense", "--port x", "--flicker 0", "--traffic -1", "--engine x"])
 def test_a_wrong_command_line(arguments: str) -> None:
     done = run(f"mentatd-demo {arguments}")
     assert done.returncode == 2

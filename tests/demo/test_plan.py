@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 
 from mentatd.cluster.sources import LocalNetworks
-from mentatd.demo.plan import FLICKER, MODELS, child_environ, introduction, make_plan
+from mentatd.demo.plan import FLICKER, GEMMA, MODELS, child_environ, introduction, make_plan
 from mentatd.lite.settings import OPTIONS as LITE
 from mentatd.lite.settings import read_settings as read_lite
 from mentatd.options import parse
@@ -59,6 +59,19 @@ def test_each_agent_announces_its_engine_to_the_daemon_of_its_node() -> None:
             UrlService(f"http://{model.node}:{port}/v1") if model is FLICKER else PortService(port, "/v1")
         )
         assert agent.services == {"openai": expected}
+
+
+def test_a_real_engine_joins_the_others() -> None:
+    plan = make_plan(6381, itertools.count(20000), (*MODELS, GEMMA))
+    (engine,) = (p for p in plan.programs if p.module == "mentatd.demo.llama")
+    (agent,) = (p for p in plan.programs if p.name == f"agent {GEMMA.name}")
+    said = parse("register", "", REGISTER, agent.arguments, {})
+    port = engine.arguments[engine.arguments.index("--port") + 1]
+    assert (said["--openai"], said["--provider"]) == (f"{port}/v1", "llamacpp")
+    assert len(plan.programs) == len(PLAN.programs) + 2
+    told = introduction(plan, "/tmp/logs")
+    assert f'"model":"{GEMMA.name}"' in told
+    assert GEMMA.about in told
 
 
 def test_every_port_is_used_once() -> None:

@@ -15,8 +15,8 @@ from tests.support.cluster import Cluster, Router
 from tests.support.commands import Command
 from tests.support.ports import free_port
 
-SERVER = Path(__file__).with_name("server.py")
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mentatd-serve"
+CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+"""Of the user: the weights are joined there once."""
 MODEL = "gemma-3-270m"
 PATIENCE_S = 240.0
 """For a load or an answer on a machine that has other work."""
@@ -41,8 +41,8 @@ class Served:
     @contextmanager
     def engine(self) -> Iterator[Command]:
         """A server process that has loaded its model."""
-        argv = [sys.executable, str(SERVER), str(self.port), MODEL, str(CACHE)]
-        process = Command(argv, {}, self.folder / "engine.log")
+        argv = [sys.executable, "-m", "mentatd.demo.llama", "--port", str(self.port), "--model", MODEL]
+        process = Command(argv, {"XDG_CACHE_HOME": CACHE}, self.folder / "engine.log")
         try:
             process.event("engine_up", within_s=PATIENCE_S)
             self.router.wait_models(MODEL)

@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from mentatd import options
+from mentatd.demo import llama
 from mentatd.demo.children import Children, Ended
-from mentatd.demo.plan import FLICKER, MODELS, Plan, child_environ, introduction, make_plan
+from mentatd.demo.plan import FLICKER, GEMMA, MODELS, Plan, child_environ, introduction, make_plan
 from mentatd.demo.traffic import talk
 from mentatd.errors import SettingsError, UpstreamError
 from mentatd.http.client import Client
@@ -32,9 +33,11 @@ TRAFFIC = Option("traffic", "", "0", "keep so many requests going, to see the st
 FLICKER_S = Option(
     "flicker", "", "20", "seconds for which the engine that comes and goes is there, and is not"
 )
-OPTIONS = (PORT, TRAFFIC, FLICKER_S)
+ENGINE = Option("engine", "", "toy", "llama adds llama.cpp with a small real model, where it is installed")
+OPTIONS = (PORT, TRAFFIC, FLICKER_S, ENGINE)
 
-_READY_S = 30.0
+_READY_S = {"toy": 30.0, "llama": 240.0}
+"""By engine. The first start of the real one joins its weights, and a busy machine is slow to load them."""
 _LOOK_S = 0.05
 _FIRST_PORT, _LAST_PORT = 20000, 32000
 # below the ephemeral ports, so that no outgoing connection takes the port of an engine that is down
@@ -50,10 +53,17 @@ class DemoSettings:
     """Requests that are kept going."""
     flicker_s: float
     """For how long one engine is there, and is not."""
+    engine: str
+    """`toy` or `llama`."""
 
 
 def read_settings(values: Mapping[str, str]) -> DemoSettings:
-    """The settings from the texts of `OPTIONS`. Raises SettingsError, also for a port in use."""
+    """The settings from the texts of `OPTIONS`. Raises SettingsError, also for what this machine does not have."""
+    engine = values[ENGINE.name]
+    if engine not in _READY_S:
+        raise SettingsError(f"{ENGINE.name}={engine!r} is none of {', '.join(_READY_S)}")
+    if engine == "llama" and (why := llama.missing()):
+        raise SettingsError(f"{ENGINE.name}={engine}: {why}")
     port = options.port(PORT.name, values[PORT.name], lowest=0) or next(free_ports())
     try:
         for sock in listen(port):
@@ -64,6 +74,7 @@ def read_settings(values: Mapping[str, str]) -> DemoSettings:
         port,
         options.count(TRAFFIC.name, values[TRAFFIC.name]),
         options.seconds(FLICKER_S.name, values[FLICKER_S.name]),
+        engine,
     )
 
 
@@ -82,7 +93,8 @@ def free_ports() -> Iterator[int]:
 
 async def run(settings: DemoSettings) -> int:
     """Demonstrate until cancelled; 1 when a program ends on its own, or the cluster is not ready in time."""
-    plan = make_plan(settings.port, free_ports())
+    models = (*MODELS, GEMMA) if settings.engine == "llama" else MODELS
+    plan = make_plan(settings.port, free_ports(), models)
     tasks = Tasks("demo")
     with tempfile.TemporaryDirectory(prefix="mentatd-demo-") as logs:
         children = Children(Path(logs), child_environ(os.environ))
@@ -105,9 +117,10 @@ async def run(settings: DemoSettings) -> int:
 async def _show(plan: Plan, children: Children, client: Client, settings: DemoSettings) -> str:
     """Tell the user what to try, then stop and start the flickering engine for ever; ends only by telling why not."""
     started = time.monotonic()
-    while await _served(client, plan.base) != {model.name for model in MODELS}:
-        if time.monotonic() - started > _READY_S:
-            return f"{PROG}: the cluster was not ready within {_READY_S:g} s\n"
+    patience_s = _READY_S[settings.engine]
+    while await _served(client, plan.base) != {model.name for model in plan.models}:
+        if time.monotonic() - started > patience_s:
+            return f"{PROG}: the cluster was not ready within {patience_s:g} s\n"
         await asyncio.sleep(_LOOK_S)
     _say(introduction(plan, str(children.logs)))
     while True:

@@ -20,6 +20,10 @@ class Model:
     """It is announced by a whole URL, and not by its port alone."""
     about: str
     """What a user can expect of it."""
+    module: str = "mentatd.demo.engine"
+    """The engine that serves it."""
+    provider: str = "vllm"
+    """What that engine speaks like."""
 
 
 FLICKER = Model(
@@ -30,6 +34,10 @@ MODELS = (
     Model("parrot", "127.0.0.2", False, "repeats what you say"),
     FLICKER,
 )
+GEMMA = Model(
+    "gemma-3-270m", "127.0.0.1", False, "llama.cpp with a small real model", "mentatd.demo.llama", "llamacpp"
+)
+"""Joins them when the user has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +61,14 @@ class Plan:
     """In any order: each waits for what it needs."""
     flicker: Program
     """The engine, one of `programs`, that goes down and comes up."""
+    models: tuple[Model, ...]
+    """Everything that is served."""
     base: str
     """URL of the router, without a path."""
 
 
-def make_plan(router_port: int, ports: Iterator[int]) -> Plan:
-    """Two nodes with a daemon each, three engines with an agent each, one router.
+def make_plan(router_port: int, ports: Iterator[int], models: tuple[Model, ...] = MODELS) -> Plan:
+    """Two nodes with a daemon each, an engine with an agent for each of `models`, one router.
 
     The router has no seed: it finds the daemons by their announcements, which go to a UDP port of their own, so that
     neither another router nor another daemon of this box takes part.
@@ -66,15 +76,15 @@ def make_plan(router_port: int, ports: Iterator[int]) -> Plan:
     announce_port = next(ports)
     programs = [_router(router_port, announce_port)]
     controls: dict[str, int] = {}
-    for node in dict.fromkeys(model.node for model in MODELS):
+    for node in dict.fromkeys(model.node for model in models):
         controls[node] = next(ports)
         programs.append(_daemon(node, controls[node], next(ports), announce_port))
     engines = {}
-    for model in MODELS:
+    for model in models:
         port = next(ports)
         engines[model.name] = _engine(model, port)
         programs += (engines[model.name], _agent(model, port, controls[model.node]))
-    return Plan(tuple(programs), engines[FLICKER.name], f"http://127.0.0.1:{router_port}")
+    return Plan(tuple(programs), engines[FLICKER.name], models, f"http://127.0.0.1:{router_port}")
 
 
 def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -85,11 +95,14 @@ def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 def introduction(plan: Plan, logs: str) -> str:
     """What a user reads when everything runs."""
-    rows = [f"    node {model.node}   {model.name:<9}{model.about}" for model in MODELS]
-    return _INTRODUCTION.format(base=plan.base, models="\n".join(rows), question=_QUESTION, logs=logs)
+    width = max(len(model.name) for model in plan.models) + 2
+    rows = [f"    node {model.node}   {model.name:<{width}}{model.about}" for model in plan.models]
+    asked = GEMMA if GEMMA in plan.models else plan.models[0]
+    question = _QUESTION.replace("MODEL", asked.name)
+    return _INTRODUCTION.format(base=plan.base, models="\n".join(rows), question=question, logs=logs)
 
 
-_QUESTION = '{"model":"poet","stream":true,"messages":[{"role":"user","content":"hello"}]}'
+_QUESTION = '{"model":"MODEL","stream":true,"messages":[{"role":"user","content":"hello"}]}'
 
 _INTRODUCTION = """\
 A cluster of two nodes runs on this machine, and one address serves all of its models:
@@ -137,7 +150,7 @@ def _daemon(node: str, control: int, http: int, announce_port: int) -> Program:
 
 def _engine(model: Model, port: int) -> Program:
     arguments = {"--model": model.name, "--host": model.node, "--port": port}
-    return Program(f"engine {model.name}", "mentatd.demo.engine", _flat(arguments))
+    return Program(f"engine {model.name}", model.module, _flat(arguments))
 
 
 def _agent(model: Model, port: int, control: int) -> Program:
@@ -146,7 +159,7 @@ def _agent(model: Model, port: int, control: int) -> Program:
         "--group": model.name,
         "--container": model.name,
         "--openai": f"http://{model.node}:{port}/v1" if model.url_form else f"{port}/v1",
-        "--provider": "vllm",
+        "--provider": model.provider,
     }
     return Program(f"agent {model.name}", "mentatd.cli.register", _flat(arguments))
 
