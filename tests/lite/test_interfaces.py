@@ -82,7 +82,8 @@ def test_this_box() -> None:
     for interface in read_interfaces():
         assert interface.name
         assert not interface.address.startswith("127.")
-    socket.inet_aton(default_address())
+    if address := default_address():
+        socket.inet_aton(address)
 
 
 async def test_what_was_read_last_stays(capsys: pytest.CaptureFixture[str]) -> None:

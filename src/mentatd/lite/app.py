@@ -35,8 +35,9 @@ async def run(settings: LiteSettings, ready: Callable[[], None] = lambda: None) 
     except BaseException:
         _close(control_sockets)
         raise
-    node = _node(settings, _port(control_sockets), _port(web_sockets))
-    daemon = Daemon(move(State(node), addresses(settings, interfaces.current))[0])
+    announced = addresses(settings, interfaces.current)
+    node = _node(settings, announced, _port(control_sockets), _port(web_sockets))
+    daemon = Daemon(move(State(node), announced)[0])
     mesh = Mesh(daemon, settings)
     control, web = ControlPort(daemon, mesh), Web(daemon)
     tasks = Tasks("lite")
@@ -93,13 +94,16 @@ def addresses(settings: LiteSettings, interfaces: Sequence[Interface]) -> Sequen
     return list(found.values())
 
 
-def _node(settings: LiteSettings, control_port: int, http_port: int) -> Node:
+def _node(settings: LiteSettings, announced: Sequence[Address], control_port: int, http_port: int) -> Node:
     """Who this daemon is. Its id is the same after a restart, and another for a second daemon on the box.
 
     In a mesh the published daemons make the lowest id their head, which places actors. Theirs are hexadecimal; ours
     come after every one of those.
     """
     node_ip = settings.node_ip or settings.bind or default_address()
+    if not node_ip:
+        # no route to the internet: a loopback address would make one node of all such hosts
+        node_ip = announced[0].address if announced else "127.0.0.1"
     return Node(
         generation=settings.generation,
         node_id="lite-" + hashlib.sha256(f"{node_ip} {control_port}".encode()).hexdigest()[:32],

@@ -97,14 +97,14 @@ class Interfaces:
 
 
 def default_address() -> str:
-    """The address that this box would use towards the internet, or 127.0.0.1 where it has no such route."""
+    """The address that this box would use towards the internet; empty where it has no such route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)
         try:
             # connecting a datagram socket sends nothing; the address is one for documentation (RFC 5737)
             sock.connect(("192.0.2.1", 9))
         except OSError:
-            return "127.0.0.1"
+            return ""
         return str(sock.getsockname()[0])
 
 

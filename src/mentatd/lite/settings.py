@@ -23,7 +23,7 @@ NODE_IP = Option(
     "MENTAT_NODE_IP",
     "",
     "what this node calls itself",
-    shown="--bind, else the default route's address",
+    shown="--bind, else the default route's address, else the first announced",
 )
 UNIVERSE = Option("universe", "MENTAT_UNIVERSE", "default", "the cluster's name")
 ANNOUNCE_PORT = Option("announce-port", "MENTAT_ANNOUNCE_PORT", "6382", "UDP port to announce to; 0: do not")
