@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mentatd.cluster.sources import AllowedSources, parse_address, parse_entry
-from mentatd.environment import Reader, Variable, key, seconds, whole
-
-DAEMON_PORT = 6380
-"""Of a seed that names no port."""
-
-_NAME = r"(?=.{1,253}$)([a-z0-9_-]+\.)*(?![0-9]+\.?$)[a-z0-9_-]+\.?"
+from mentatd import values
+from mentatd.cluster.sources import AllowedSources
+from mentatd.environment import Reader, Variable, key, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,88 +67,30 @@ class Settings:
     """What was ignored in the environment, one sentence each, to be logged once."""
 
 
-def _port(text: str) -> int:
-    return whole(text, lowest=0, highest=65535)
-
-
-def _connections(text: str) -> int:
-    return whole(text, lowest=1, highest=1_000_000)
-
-
-def _mebibytes(text: str) -> int:
-    return whole(text, lowest=1, highest=1_000_000_000)
-
-
-def _seconds_or_zero(text: str) -> float:
-    return 0.0 if re.fullmatch(r"0+(\.0*)?", text.strip()) else seconds(text)
-
-
-def _bearer(text: str) -> bytes:
-    """A token as a field of a request can carry it."""
-    if not re.fullmatch(r"\s*[!-~]+\s*", text):
-        raise ValueError("not visible ASCII")
-    return key(text)
-
-
-def _origin(entry: str) -> str:
-    """As a browser writes it: in lower case, without the scheme's own port and without a path."""
-    text = entry.lower().removesuffix("/")
-    match = re.fullmatch(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(:[0-9]{1,5})?", text)
-    if match is None:
-        if text == "*":
-            return text
-        raise ValueError("no origin")
-    scheme, host, port = match.groups("")
-    return f"{scheme}://{host}{'' if port == _OWN_PORTS.get(scheme) else port}"
-
-
-def _source(entry: str) -> str:
-    parse_entry(entry)
-    return entry
-
-
-def _seed(entry: str) -> tuple[str, int]:
-    """A bare IPv6 address has no port: `fd00::1:6380` is an address."""
-    if entry.count(":") > 1 and not entry.startswith("["):
-        return _host(entry), DAEMON_PORT
-    match = re.fullmatch(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^\[\]:]+))(?::([0-9]+))?", entry)
-    if match is None:
-        raise ValueError("neither host nor host:port")
-    v6, name, port = match.groups()
-    return _host(v6 or name), DAEMON_PORT if port is None else whole(port, lowest=1, highest=65535)
-
-
-def _host(text: str) -> str:
-    """A literal address in its one text, or a name. A last label of digits is a mistyped address, no name."""
-    address = None if "%" in text else parse_address(text)
-    if address is not None:
-        return str(address)
-    if re.fullmatch(_NAME, text, re.IGNORECASE | re.ASCII):
-        return text
-    raise ValueError("neither an address nor a name")
-
-
-_OWN_PORTS = {"http": ":80", "https": ":443"}
 _PORT = "a port from 0 to 65535"
 _SECONDS = "a number of seconds above 0"
 
-SERVE_PORT = Variable("SERVE_PORT", _PORT, "6381", "HTTP port; 0: the system chooses", _port)
+SERVE_PORT = Variable("SERVE_PORT", _PORT, "6381", "HTTP port; 0: the system chooses", values.port)
 MENTAT_DAEMONS = Variable(
     "MENTAT_DAEMONS",
     "a host or host:port",
     "127.0.0.1:6380",
     "daemons to watch from the start; set and empty: none",
-    _seed,
+    values.seed,
 )
 MENTAT_ANNOUNCE_PORT = Variable(
-    "MENTAT_ANNOUNCE_PORT", _PORT, "6382", "UDP port of the daemons' announcements; 0: do not listen", _port
+    "MENTAT_ANNOUNCE_PORT",
+    _PORT,
+    "6382",
+    "UDP port of the daemons' announcements; 0: do not listen",
+    values.port,
 )
 ALLOWED_SOURCES = Variable(
     "ALLOWED_SOURCES",
     "an address prefix, a CIDR block or `local`",
     "10.100.0.,192.168.1.,127.0.0.1,::1,172.",
     "addresses to listen to, and to send to",
-    _source,
+    values.source,
 )
 DISCOVER_PEERS = Variable(
     "DISCOVER_PEERS",
@@ -197,27 +134,27 @@ SSE_KEEPALIVE_S = Variable(
     "a number of seconds, or 0",
     "10",
     "a streaming client gets a comment after each such silence before the answer; 0: never",
-    _seconds_or_zero,
+    values.seconds_or_zero,
 )
 CLIENT_TIMEOUT_S = Variable(
     "CLIENT_TIMEOUT_S", _SECONDS, "60", "for a request's head, and for each 1 KiB of its body", seconds
 )
 MAX_CONNECTIONS = Variable(
-    "MAX_CONNECTIONS", "a number above 0", "4096", "clients' connections at one time", _connections
+    "MAX_CONNECTIONS", "a number above 0", "4096", "clients' connections at one time", values.connections
 )
 BODY_MEMORY_MIB = Variable(
     "BODY_MEMORY_MIB",
     "a number above 0",
     "1024",
     "MiB for bodies over 1 MiB; clients wait for it",
-    _mebibytes,
+    values.mebibytes,
 )
 ENGINE_API_KEY = Variable(
     "ENGINE_API_KEY",
     "a key in visible ASCII",
     "unset",
     "key for the router's own questions to engines",
-    _bearer,
+    values.bearer,
 )
 ENGINE_API_KEY_FILE = Variable("ENGINE_API_KEY_FILE", "a path", "unset", "read that key from this file", str)
 CORS_ALLOW_ORIGINS = Variable(
@@ -225,7 +162,7 @@ CORS_ALLOW_ORIGINS = Variable(
     "* or an origin like https://chat.example",
     "unset",
     "pages of other sites that may use the router",
-    _origin,
+    values.origin,
 )
 
 VARIABLES: tuple[Variable[Any], ...] = (

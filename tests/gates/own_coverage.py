@@ -18,7 +18,7 @@ from coverage.exceptions import NoDataError, NoSource
 
 ROOT = Path(__file__).parent.parent.parent
 SRC = Path("src/mentatd")
-PURE = ("wire/*.py", "cluster/*.py", "settings.py")
+PURE = ("wire/*.py", "cluster/*.py", "settings.py", "values.py")
 
 
 def pure_modules() -> Iterator[Path]:
