@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.recorded import FIXTURES
 
+from mentatd.wire.dialects import DIALECTS
 from mentatd.wire.enginemetrics import (
-    DIALECTS,
     LINE_LIMIT,
     MODELS_LIMIT,
     NOTHING,
