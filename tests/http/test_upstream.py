@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from tests.support.deadlines import until, within
 from tests.support.scripted import Line, Script, Scripted, answering, scripted
 
 from mentatd.errors import UpstreamBroken
+from mentatd.http import outgoing as outgoing_module
 from mentatd.http.pool import Pool
 from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
@@ -350,6 +352,33 @@ async def test_an_answer_of_an_engine_that_slams_the_door_is_not_lost(pool: Pool
         async with within():
             await sink.done.wait()
         assert (sink.ends, sink.wire) == (["ended"], b"large")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_an_answer_that_stands_before_a_reset_is_read(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr(outgoing_module, "_JOIN", 0)
+    monkeypatch.setattr(outgoing_module, "_SLICE", 1000)
+    crashes: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: crashes.append(context))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        upstream = await pool.connect(Origin("127.0.0.1", server.getsockname()[1]), timeout=5)
+        engine, _ = server.accept()
+        sink = Recorder()
+        upstream.send(sink, [b"x", bytes(100_000)])
+        # in one turn of the loop: it meets the reset in its next write, before it looks for something to read
+        if answers:
+            engine.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge")
+        engine.close()
+        async with within():
+            await sink.done.wait()
+        await asyncio.sleep(0)
+    assert sink.wire == (b"large" if answers else b"")
+    assert sink.outcome.endswith("ended" if answers else "before an answer")
+    assert not sink.sent.is_set()
+    assert not upstream.open
+    assert not crashes
 
 
 async def test_a_connection_that_closed_before_the_request_fails_it_at_once(pool: Pool) -> None:

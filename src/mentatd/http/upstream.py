@@ -20,6 +20,7 @@ from typing import Protocol, cast
 
 from mentatd.errors import UpstreamBroken
 from mentatd.http.faults import describe
+from mentatd.http.lastwords import last_words
 from mentatd.http.outgoing import Outgoing
 from mentatd.http.response import BadAnswer, Body, OpenBody, ResponseHead, body_of, head_end, read_head
 from mentatd.http.sink import Sink
@@ -292,14 +293,23 @@ class Upstream(asyncio.Protocol):
             self._fail(f"closed {self._where()}")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        transport, outgoing = self._transport, self._outgoing
         self._transport = self._outgoing = None
         try:
+            if outgoing is not None and outgoing.under_way:
+                outgoing.stop()
+                if transport is not None and exc is not None and not self.origin.tls:
+                    self._hear(last_words(transport))
             if self._sink is not None and exc is not None:
                 self._fail(f"{describe(exc)} {self._where()}")
             else:
                 self.eof_received()
         finally:
             self._owner.lost(self)
+
+    def _hear(self, said: bytes) -> None:
+        if said and self._sink is not None:
+            self.data_received(said)
 
     def _where(self) -> str:
         if self._body is not None:
