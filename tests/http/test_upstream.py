@@ -367,7 +367,7 @@ async def test_an_answer_that_stands_before_a_reset_is_read(
         engine, _ = server.accept()
         sink = Recorder()
         upstream.send(sink, [b"x", bytes(100_000)])
-        # in one turn of the loop: it meets the reset in its next write, before it looks for something to read
+        upstream.pause()  # so that it is the next write that meets the reset
         if answers:
             engine.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge")
         engine.close()
