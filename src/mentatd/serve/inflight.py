@@ -65,6 +65,8 @@ class Row:
     """Counts the answer's body while it passes."""
     passed: int = 0
     """What `meter` had counted at the end."""
+    sent: bool = False
+    """At the end: an engine's connection took it."""
 
     @property
     def out_bytes(self) -> int:
@@ -139,7 +141,7 @@ class Inflight:
         if load:
             self._load[row.group] = load
         row.ended = self._loop.time()
-        row.passed, row.meter = row.out_bytes, None
+        row.passed, row.sent, row.meter = row.out_bytes, row.meter is not None, None
         for observer in self._observers:
             try:
                 observer(row, status, failure)

@@ -27,22 +27,24 @@ ASKED = Request(Head("POST", b"/v1/chat/completions"), peer="192.168.1.9")
 
 
 @pytest.mark.parametrize(
-    ("status", "failure", "outcome"),
+    ("status", "failure", "sent", "outcome"),
     [
-        (200, None, "ok"),
-        (304, None, "ok"),
-        (422, None, "client_error"),
-        (429, None, "client_error"),
-        (500, None, "engine_error"),
-        (503, None, "engine_error"),
-        (499, "the client left", "client_left"),
-        (502, "group glm: refused", "failed"),
-        (504, "no complete answer", "timeout"),
-        (200, "the engine closed early", "cut"),
+        (200, None, True, "ok"),
+        (304, None, True, "ok"),
+        (422, None, True, "client_error"),
+        (429, None, True, "client_error"),
+        (500, None, True, "engine_error"),
+        (503, None, True, "engine_error"),
+        (499, "the client left", True, "client_left"),
+        (499, "the client left", False, "client_left"),
+        (502, "group glm: refused", False, "unreachable"),
+        (502, "group glm: closed before an answer", True, "failed"),
+        (504, "no complete answer", True, "timeout"),
+        (200, "the engine closed early", True, "cut"),
     ],
 )
-def test_what_became_of_a_request(status: int, failure: str | None, outcome: str) -> None:
-    assert outcome_of(status, failure) == outcome
+def test_what_became_of_a_request(status: int, failure: str | None, sent: bool, outcome: str) -> None:
+    assert outcome_of(status, failure, sent=sent) == outcome
 
 
 def test_a_request_that_ended_is_counted_once_everywhere() -> None:
@@ -50,14 +52,14 @@ def test_a_request_that_ended_is_counted_once_everywhere() -> None:
     traffic.finished(row(started=10.0, first=10.25, ended=13.0, out=500), 200, None)
     traffic.finished(row("2", started=10.0, ended=10.5), 502, "group glm: refused")
     line = traffic.lines["glm-5", "glm"]
-    assert line.outcomes == {"ok": 1, "failed": 1}
+    assert line.outcomes == {"ok": 1, "unreachable": 1}
     assert (line.in_bytes, line.out_bytes) == (34, 500)
     assert (sum(line.ttfb.counts), line.ttfb.total) == (1, 0.25)
     assert (sum(line.duration.counts), line.duration.total) == (2, 3.5)
     assert line.window == [(10.25, 0.25)]
     assert [(e.row.id, e.status, e.outcome, e.failure) for e in traffic.last] == [
         ("1", 200, "ok", None),
-        ("2", 502, "failed", "group glm: refused"),
+        ("2", 502, "unreachable", "group glm: refused"),
     ]
     assert traffic.finished_total == 2
 

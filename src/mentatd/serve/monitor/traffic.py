@@ -109,15 +109,15 @@ class Refused:
     """Empty where it is about none."""
 
 
-def outcome_of(status: int, failure: str | None) -> str:
-    """What became of a request: the word that counters and documents have for it."""
+def outcome_of(status: int, failure: str | None, *, sent: bool) -> str:
+    """What became of a request: the word that counters and documents have for it. `sent`: as in `Row.sent`."""
     if failure is None:
         return "ok" if status < 400 else "client_error" if status < 500 else "engine_error"
     match status:
         case 499:
             return "client_left"
         case 502:
-            return "failed"
+            return "failed" if sent else "unreachable"
         case 504:
             return "timeout"
         case _:
@@ -143,7 +143,7 @@ class Traffic:
 
     def finished(self, row: Row, status: int, failure: str | None) -> None:
         """The observer of `Inflight`."""
-        outcome = "ok" if failure is None and status < 400 else outcome_of(status, failure)
+        outcome = "ok" if failure is None and status < 400 else outcome_of(status, failure, sent=row.sent)
         line = self.lines.get((row.model, row.group)) or self._new_line(row.model, row.group)
         line.outcomes[outcome] = line.outcomes.get(outcome, 0) + 1
         line.in_bytes += row.prompt_bytes

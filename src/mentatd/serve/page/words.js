@@ -73,6 +73,7 @@ const OUTCOMES = {
   engine_error: "engine error",
   client_left: "client left",
   failed: "no answer",
+  unreachable: "not connected",
   timeout: "timed out",
   cut: "broke off",
 };
