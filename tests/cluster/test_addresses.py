@@ -19,20 +19,32 @@ from mentatd.cluster.addresses import (
 @pytest.mark.parametrize(
     ("addrs", "source", "chosen"),
     [
-        (["10.0.0.1", "192.168.1.11"], "10.0.0.1", WatchAddress("192.168.1.11", advertised=True)),
-        (["192.168.1.12", "192.168.1.11"], "10.0.0.1", WatchAddress("192.168.1.12", advertised=True)),
+        (["10.0.0.1", "192.168.1.11"], "10.0.0.1", WatchAddress("192.168.1.11", True, ("10.0.0.1",))),
+        (
+            ["192.168.1.12", "192.168.1.11"],
+            "10.0.0.1",
+            WatchAddress("192.168.1.12", True, ("192.168.1.11", "10.0.0.1")),
+        ),
         (["10.0.0.1", "10.0.0.2"], "10.0.0.9", WatchAddress("10.0.0.9", advertised=False)),
         ([], "10.0.0.9", WatchAddress("10.0.0.9", advertised=False)),
         ([], "::ffff:10.0.0.9", WatchAddress("10.0.0.9", advertised=False)),
         ([], "fe80::1%eth0", WatchAddress("fe80::1", advertised=False)),
-        (["FD00:1::5"], "10.0.0.9", WatchAddress("fd00:1::5", advertised=True)),
-        (["node1", "", "192.168.1.11"], "10.0.0.9", WatchAddress("192.168.1.11", advertised=True)),
-        (["127.0.0.2"], "10.0.0.9", WatchAddress("127.0.0.2", advertised=True)),
-        (["fd00:1::5", "172.17.0.1"], "10.0.0.9", WatchAddress("fd00:1::5", advertised=True)),
+        (["FD00:1::5"], "10.0.0.9", WatchAddress("fd00:1::5", True, ("10.0.0.9",))),
+        (["node1", "", "192.168.1.11"], "10.0.0.9", WatchAddress("192.168.1.11", True, ("10.0.0.9",))),
+        (["127.0.0.2"], "10.0.0.9", WatchAddress("127.0.0.2", True, ("10.0.0.9",))),
+        (["fd00:1::5", "172.17.0.1"], "10.0.0.9", WatchAddress("fd00:1::5", True, ("10.0.0.9",))),
+        (["192.168.1.11"], "192.168.1.11", WatchAddress("192.168.1.11", True)),
+        (["192.168.1.1", "192.168.1.2"], "192.168.1.2", WatchAddress("192.168.1.1", True, ("192.168.1.2",))),
     ],
 )
 def test_where_to_watch_an_announcing_daemon(addrs: list[str], source: str, chosen: WatchAddress) -> None:
     assert announced_address(addrs, source, local=LOCAL, sources=SOURCES) == chosen
+
+
+def test_the_other_addresses_of_an_announcing_daemon_are_few() -> None:
+    addrs = [f"192.168.1.{number}" for number in range(1, 99)]
+    chosen = announced_address(addrs, "10.0.0.9", local=LOCAL, sources=SOURCES)
+    assert chosen == WatchAddress(addrs[0], True, tuple(addrs[1:4]))
 
 
 def test_an_own_address_that_is_not_allowed_is_not_watched() -> None:

@@ -141,6 +141,16 @@ async def test_a_daemon_that_does_not_answer_is_given_up_at_the_deadline(watch: 
             assert "timed out after 0.05 s" in str(daemon.error)
 
 
+async def test_a_dead_daemon_is_found_out_before_its_view_is_stale(watch: Watch) -> None:
+    """Two lost polls and a third interval for another address: less than the three after which it is."""
+    with patched("_POLL_LEAST_S", 0.1):
+        async with ScriptedDaemon() as served:
+            served.answer = served.never
+            daemon = watch(served.address, every=0.4)
+            await watch.polled()
+            assert "timed out after 0.2 s" in str(daemon.error)
+
+
 async def test_a_lost_daemon_keeps_its_view_and_is_named_once(
     watch: Watch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from mentatd.serve.networks import Networks
 from mentatd.wire.announcement import Announcement, write_announcement
 
 KEY = b"k"
-Heard = list[tuple[str, str, int, bool]]
+Heard = list[tuple[str, tuple[str, ...], int, bool]]
 
 
 class Air:
@@ -102,7 +102,7 @@ async def test_an_announcement_adds_its_source_at_the_advertised_port(
     air.listen()
     air.announce(http_port=7000)
     await until(lambda: air.heard)
-    assert air.heard == [("n1", "127.0.0.1", 7000, False)]
+    assert air.heard == [("n1", ("127.0.0.1",), 7000, False)]
     assert f"event=announce_listen port={air.port} verify=false" in capsys.readouterr().err
 
 
@@ -113,7 +113,7 @@ async def test_a_signed_announcement_of_either_generation_is_passed_on_as_such(
     air.announce(key=KEY)
     air.announce(key=KEY, generation="B", seq=2)
     await until(lambda: len(air.heard) == 2)
-    assert air.heard == [("n1", "127.0.0.1", 6380, True)] * 2
+    assert air.heard == [("n1", ("127.0.0.1",), 6380, True)] * 2
     assert "verify=true" in capsys.readouterr().err
 
 
@@ -121,7 +121,7 @@ async def test_it_is_heard_over_ipv6_too(air: Air) -> None:
     air.listen()
     air.announce("::1")
     await until(lambda: air.heard)
-    assert air.heard == [("n1", "::1", 6380, False)]
+    assert air.heard == [("n1", ("::1",), 6380, False)]
 
 
 async def test_the_first_address_on_an_own_subnet_is_watched(
@@ -132,7 +132,7 @@ async def test_the_first_address_on_an_own_subnet_is_watched(
     air.announce(addrs=("10.0.0.1", "172.16.0.1", "192.168.1.5"))
     air.announce(addrs=("10.0.0.1", "172.16.0.1", "192.168.1.5"))
     await until(lambda: len(air.heard) == 2)
-    assert air.heard[0] == ("n1", "192.168.1.5", 6380, False)
+    assert air.heard[0] == ("n1", ("192.168.1.5", "127.0.0.1"), 6380, False)
     said = capsys.readouterr().err
     assert said.count("event=announce_preferred_addr") == 1
     assert "advertised=127.0.0.1:6380 watching=192.168.1.5:6380" in said
@@ -145,7 +145,7 @@ async def test_the_source_is_watched_where_it_is_not_what_was_advertised(
     air.announce(addrs=("10.0.0.1",), http_host="10.0.0.1")
     air.announce(addrs=("10.0.0.1",), http_host="10.0.0.1")
     await until(lambda: len(air.heard) == 2)
-    assert air.heard[0] == ("n1", "127.0.0.1", 6380, False)
+    assert air.heard[0] == ("n1", ("127.0.0.1",), 6380, False)
     said = capsys.readouterr().err
     assert said.count("event=announce_addr_mismatch") == 1
     assert "advertised=10.0.0.1:6380 watching=127.0.0.1:6380" in said
@@ -202,19 +202,19 @@ async def test_a_copy_over_a_forbidden_link_does_not_use_up_the_seq(air: Air) ->
     air.keyed().listen(sources="127.0.0.1", secret=KEY)
     for source in ("127.0.0.2", "127.0.0.1", "127.0.0.1"):
         air.announce(source, key=KEY, seq=7)
-    await air.nothing_more([("n1", "127.0.0.1", 6380, True)])
+    await air.nothing_more([("n1", ("127.0.0.1",), 6380, True)])
 
 
 async def test_an_unsigned_copy_over_a_second_link_moves_nothing(air: Air) -> None:
     air.listen()
     for source in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):
         air.announce(source)
-    await air.nothing_more([("n1", "127.0.0.1", 6380, False)] * 2)
+    await air.nothing_more([("n1", ("127.0.0.1",), 6380, False)] * 2)
     air.clock.now += 5
     air.announce("127.0.0.2")
     air.announce("127.0.0.2", http_port=7000)
-    await until(lambda: ("n1", "127.0.0.2", 7000, False) in air.heard)
-    assert ("n1", "127.0.0.2", 6380, False) in air.heard
+    await until(lambda: ("n1", ("127.0.0.2",), 7000, False) in air.heard)
+    assert ("n1", ("127.0.0.2",), 6380, False) in air.heard
 
 
 async def test_what_is_remembered_of_nodes_is_bounded(air: Air, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,10 +119,10 @@ async def test_peers_are_followed_only_where_that_is_wanted_and_allowed(world: W
 async def test_an_announced_daemon_is_watched_and_trusted_only_when_signed(world: World) -> None:
     async with ScriptedDaemon(named("b", group="qwen")) as daemon:
         watches = world.watch()
-        watches.announced("b", "127.0.0.1", daemon.port, False)
+        watches.announced("b", ["127.0.0.1"], daemon.port, False)
         await until(lambda: "qwen" in world.cluster.table.groups)
         assert not world.cluster.table.groups["qwen"].group.trusted
-        watches.announced("b", "127.0.0.1", daemon.port, True)
+        watches.announced("b", ["127.0.0.1"], daemon.port, True)
         await until(lambda: world.cluster.table.groups["qwen"].group.trusted)
 
 
@@ -133,24 +133,54 @@ async def test_the_old_watch_ends_when_a_nodes_announced_address_moves(world: Wo
         ScriptedDaemon(named("b", group="glm")) as newer,
     ):
         watches = world.watch()
-        watches.announced("b", "127.0.0.1", old.port, True)
+        watches.announced("b", ["127.0.0.1"], old.port, True)
         await until(lambda: "qwen" in world.cluster.table.groups)
         new.answer = new.never
-        watches.announced("b", "127.0.0.1", new.port, True)
+        watches.announced("b", ["127.0.0.1"], new.port, True)
         assert addresses(watches) == [new.address]
         await until(lambda: not old.listeners and new.reads)
         assert "qwen" in world.cluster.table.groups, "until the new watch has a view, the old one stands"
-        watches.announced("b", "127.0.0.1", newer.port, True)
+        watches.announced("b", ["127.0.0.1"], newer.port, True)
         await until(lambda: world.cluster.table.groups and "glm" in world.cluster.table.groups)
         assert "qwen" not in world.cluster.table.groups
+
+
+async def test_the_next_announced_address_is_watched_while_the_first_fails(world: World) -> None:
+    """The link that is cut need not be the only one, and no model is gone in between."""
+
+    async def broken() -> tuple[int, bytes]:
+        return 500, b""
+
+    here = named("b", group="qwen")
+    async with (
+        ScriptedDaemon(here) as first,
+        ScriptedDaemon(here, host="127.0.0.2", port=first.port) as second,
+    ):
+        watches = world.watch()
+        watches.announced("b", [first.host, second.host], first.port, True)
+        await until(lambda: "qwen" in world.cluster.table.groups)
+        assert addresses(watches) == [first.address]
+        first.answer = broken
+        seen: list[bool] = []
+
+        def moved() -> bool:
+            seen.append("qwen" in world.cluster.table.groups)
+            return addresses(watches) == [second.address]
+
+        await until(moved)
+        assert all(seen)
+        watches.announced("b", [first.host, second.host], first.port, True)
+        assert addresses(watches) == [second.address], "the same announcement moves nothing"
+        first.answer, second.answer = None, broken
+        await until(lambda: addresses(watches) == [first.address])
 
 
 async def test_a_node_is_watched_once_and_on_the_seed(world: World) -> None:
     async with ScriptedDaemon(named("a")) as one, ScriptedDaemon(named("a")) as two:
         watches = world.watch(one)
-        watches.announced("a", "127.0.0.1", two.port, True)
+        watches.announced("a", ["127.0.0.1"], two.port, True)
         await until(lambda: addresses(watches) == [one.address])
-        watches.announced("a2", "127.0.0.1", two.port, True)  # the same daemon under an older name
+        watches.announced("a2", ["127.0.0.1"], two.port, True)  # the same daemon under an older name
         await asyncio.sleep(0.2)
         assert addresses(watches) == [one.address], "which node answers there is remembered"
 
@@ -161,7 +191,7 @@ async def test_another_address_of_a_node_takes_over_while_the_seed_fails(world: 
         await one.start()
         watches = world.watch(one)
         await until(lambda: watches.daemons()[0].connected)
-        watches.announced("a", "127.0.0.1", two.port, True)
+        watches.announced("a", ["127.0.0.1"], two.port, True)
         assert addresses(watches) == [one.address]
         await one.stop()
         await until(lambda: "glm" in world.cluster.table.groups)
@@ -207,18 +237,18 @@ async def test_an_unreachable_peer_is_dropped_after_an_hour_until_it_is_announce
         reads = seed.reads
         await until(lambda: seed.reads > reads + 2)
         assert addresses(watches) == [seed.address], "though it is still named"
-        watches.announced("b", gone.host, gone.port, True)
+        watches.announced("b", [gone.host], gone.port, True)
         assert gone.address in addresses(watches)
 
 
 async def test_an_unreachable_announced_daemon_is_dropped_after_an_hour_and_returns(world: World) -> None:
     port = free_port()
     watches = world.watch()
-    watches.announced("b", "127.0.0.1", port, True)
+    watches.announced("b", ["127.0.0.1"], port, True)
     await until(lambda: watches.daemons()[0].error)
     world.clock.now += module.RETIRE_S + 1
     await until(lambda: not watches.daemons())
-    watches.announced("b", "127.0.0.1", port, True)
+    watches.announced("b", ["127.0.0.1"], port, True)
     assert addresses(watches) == [f"127.0.0.1:{port}"]
 
 
@@ -237,7 +267,7 @@ async def test_a_flood_of_announcements_meets_a_bound_that_is_said_once(
     async with ScriptedDaemon(named("a")) as seed:
         watches = world.watch(seed)
         for number in (0, *range(50)):
-            watches.announced(f"n{number}", "127.0.0.1", 1 + number, False)
+            watches.announced(f"n{number}", ["127.0.0.1"], 1 + number, False)
         assert len(watches.daemons()) == 4
         assert seed.address in addresses(watches)
     assert capsys.readouterr().err.count("event=watch_set_full bound=4") == 1
@@ -274,5 +304,5 @@ async def test_what_comes_after_the_end_changes_nothing(world: World) -> None:
         watches = world.watch(seed)
         await until(lambda: watches.daemons()[0].connected)
         await watches.close()
-        watches.announced("b", "127.0.0.1", 1, True)
+        watches.announced("b", ["127.0.0.1"], 1, True)
         assert addresses(watches) == [seed.address]

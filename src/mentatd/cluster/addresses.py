@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from mentatd.cluster.sources import AllowedSources, LocalNetworks, parse_address
 from mentatd.wire.snapshot import Peer, View
+
+OTHERS = 3
+"""Further addresses of an announcing node that are kept; links of one node are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +21,18 @@ class WatchAddress:
     """Literal, without brackets."""
     advertised: bool
     """It is one of the announcement's `addrs`; False: the address that the datagram came from."""
+    others: tuple[str, ...] = ()
+    """Where to watch it instead while `host` does not answer, best first."""
 
 
 def announced_address(
     addrs: Iterable[str], source: str, *, local: LocalNetworks, sources: AllowedSources
 ) -> WatchAddress:
     """The first of `addrs` that is allowed and on one of this box's own subnets, or else `source`, which the
-    caller has found allowed (wire.md section 2, step 5)."""
-    for host in _allowed(addrs, local, sources):
-        if host in local:
-            return WatchAddress(host, advertised=True)
-    return WatchAddress(_text(source) or source, advertised=False)
+    caller has found allowed (wire.md section 2, step 5). What else would do is kept for when that link is cut."""
+    own = [host for host in _allowed(addrs, local, sources) if host in local]
+    first, *others = islice(dict.fromkeys((*own, _text(source) or source)), 1 + OTHERS)
+    return WatchAddress(first, advertised=bool(own), others=tuple(others))
 
 
 def peer_address(peer: Peer, *, local: LocalNetworks, sources: AllowedSources) -> str | None:

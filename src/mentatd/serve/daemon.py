@@ -17,6 +17,9 @@ from mentatd.tasks import Tasks
 from mentatd.wire.snapshot import Problem, Reading, View, read_snapshot
 
 POLL_TIMEOUT_S = 5.0
+"""For one poll; less where the interval is short, so that a dead address is found out before its view is stale, and
+another of the node is watched in time."""
+_POLL_LEAST_S = 1.0
 SNAPSHOT_LIMIT = 64 << 20
 """Bytes of one snapshot; a bigger one is a failed poll."""
 REREAD_S = 0.25
@@ -118,7 +121,7 @@ class Daemon:
         answer = await self._client.ask(
             "GET",
             f"http://{self.claim.address}/status",
-            deadline=POLL_TIMEOUT_S,
+            deadline=min(POLL_TIMEOUT_S, max(self._poll_interval / 2, _POLL_LEAST_S)),
             limit=SNAPSHOT_LIMIT,
             retry_reused=True,
         )

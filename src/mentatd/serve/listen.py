@@ -27,8 +27,8 @@ SOURCES_SAID = 1024
 COPY_S = 2.0
 """The same unsigned announcement from another source within this time came over the daemon's second link."""
 
-Announced = Callable[[str, str, int, bool], None]
-"""Takes node_id, host and port to watch, and whether it was signed."""
+Announced = Callable[[str, tuple[str, ...], int, bool], None]
+"""Takes node_id, the hosts to watch, best first, their port, and whether it was signed."""
 
 
 class Once:
@@ -150,7 +150,7 @@ class Listener:
                 advertised=authority(heard.http_host, heard.http_port),
                 watching=authority(choice.host, heard.http_port),
             )
-        self._announced(heard.node_id, choice.host, heard.http_port, heard.signed)
+        self._announced(heard.node_id, (choice.host, *choice.others), heard.http_port, heard.signed)
 
     def _is_copy(self, heard: Announcement, source: str) -> bool:
         """Whether this came over a second link of the daemon: following each copy's source would move the

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from mentatd.cluster.groups import SeenView
 from mentatd.cluster.sources import AllowedSources
@@ -54,7 +55,7 @@ class Watches:
         self._seeds = tuple(
             Claim(authority(host, port), "", "seed", trusted=True, near=False) for host, port in seeds
         )
-        self._announced: dict[str, Claim] = {}
+        self._announced: dict[str, tuple[Claim, ...]] = {}
         self._peers: dict[str, tuple[View, bool, tuple[Claim, ...]]] = {}
         self._retired: set[str] = set()
         self._ended: dict[str, tuple[Finding, float]] = {}
@@ -77,22 +78,25 @@ class Watches:
         self._closed = True
         await self._tasks.close()
 
-    def announced(self, node_id: str, host: str, port: int, trusted: bool) -> None:
-        """A node has announced itself: its daemon answers at `host`, which is allowed, and `port`.
+    def announced(self, node_id: str, hosts: Sequence[str], port: int, trusted: bool) -> None:
+        """A node has announced itself: its daemon answers at the first of `hosts`, which are allowed, and `port`.
 
-        Where that differs from what it announced before, the old watch ends.
+        While that one fails, the next is watched: the link that is cut need not be the only one. Where all this
+        differs from what the node announced before, the old watch ends.
         """
-        address = authority(host, port)
-        claim = Claim(address, node_id, "announcement", trusted, host in self._networks.current)
-        if self._announced.get(node_id) == claim:
+        local = self._networks.current
+        claims = tuple(
+            Claim(authority(host, port), node_id, "announcement", trusted, host in local) for host in hosts
+        )
+        if self._announced.get(node_id) == claims:
             return
         if node_id not in self._announced and len(self._announced) >= BOUND:
             self._say_full()
             return
         # Two nodes cannot share an address: what was announced there before (an earlier life of it) is over.
-        self._announced = {n: c for n, c in self._announced.items() if c.address != address}
-        self._announced[node_id] = claim
-        self._retired.discard(address)
+        self._forget(claims[0].address)
+        self._announced[node_id] = claims
+        self._retired -= {claim.address for claim in claims}
         self._reconcile()
 
     def networks_changed(self) -> None:
@@ -117,9 +121,13 @@ class Watches:
             )
 
     def _retire(self, daemon: Daemon) -> None:
-        address = daemon.claim.address
-        self._announced = {n: c for n, c in self._announced.items() if c.address != address}
-        self._retired.add(address)
+        self._forget(daemon.claim.address)
+        self._retired.add(daemon.claim.address)
+
+    def _forget(self, address: str) -> None:
+        """Nobody has announced this address."""
+        left = {n: tuple(c for c in claims if c.address != address) for n, claims in self._announced.items()}
+        self._announced = {node: claims for node, claims in left.items() if claims}
 
     def _reconcile(self) -> None:
         """Bring the watches that run in line with all claims."""
@@ -150,7 +158,7 @@ class Watches:
         self._retired &= {claim.address for claim in named}
         kept = [daemon.claim for daemon in self._daemons.values() if daemon.claim.source == "peer"]
         peers = [claim for claim in (*named, *kept) if claim.address not in self._retired]
-        return [*self._seeds, *self._announced.values(), *peers]
+        return [*self._seeds, *chain.from_iterable(self._announced.values()), *peers]
 
     def _peers_of(self, daemon: Daemon) -> tuple[Claim, ...]:
         if daemon.view is None or not self._discover_peers:
