@@ -111,9 +111,11 @@ def test_an_old_failure_reads_as_a_failure() -> None:
     assert (why_not(plain, failed, now=1000.0, fresh_s=18.0) or "").startswith("endpoint probe failed")
 
 
-def test_an_answer_holds_while_its_address_is_still_a_candidate() -> None:
+def test_an_answer_holds_while_an_address_of_its_list_is_left() -> None:
     answered = probe(group(), "glm")
     assert why_not(TWO_LINKS, answered, now=0.0, fresh_s=18.0) is None
+    over_the_link_that_goes = probe(TWO_LINKS, "glm", url=TWO_LINKS.candidates[1])
+    assert why_not(group(), over_the_link_that_goes, now=0.0, fresh_s=18.0) is None
     elsewhere = group("glm", agent("glm@c0@10.0.0.9"))
     assert why_not(elsewhere, answered, now=0.0, fresh_s=18.0) == "not probed yet"
 

@@ -61,6 +61,13 @@ def test_an_admitted_group() -> None:
     assert (built.at, built.held) == (6.0, {})
 
 
+def test_what_is_no_candidate_any_more_is_not_sent_to() -> None:
+    answered = probe(TWO_LINKS, "m", url=TWO_LINKS.candidates[1])
+    route = table((group(), answered)).groups["glm"].route
+    assert route is not None
+    assert [target.url for target in route.targets] == [TWO_LINKS.candidates[0]]
+
+
 def test_a_group_that_is_not_admitted_holds_its_own_name() -> None:
     built = table((A, None))
     state = built.groups["a"]

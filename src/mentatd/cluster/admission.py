@@ -51,10 +51,13 @@ class Probe:
     def concerns(self, candidates: tuple[str, ...]) -> bool:
         """Whether the result says something of a group that has `candidates` now.
 
-        An answer holds while its address is still one of them, so that a link which comes or goes beside it
-        takes no model away. A failure holds for the very list that failed.
+        Candidates are addresses of one service. An answer holds while any of the list is left, also where its own
+        address is gone, so that a link which comes or goes takes no model away until the next result. A failure
+        holds for the very list that failed.
         """
-        return self.candidates == candidates if self.url is None else self.url in candidates
+        if self.url is None:
+            return self.candidates == candidates
+        return not set(candidates).isdisjoint(self.candidates)
 
 
 def why_not(group: Group, probe: Probe | None, *, now: float, fresh_s: float) -> str | None:

@@ -17,7 +17,7 @@ class Route:
 
     group: str
     targets: tuple[Target, ...]
-    """The one in use first, then the other candidates in rank order (for a failure to connect)."""
+    """The one in use first, if it is still a candidate, then the others in rank order (for a failure to connect)."""
     fresh_until: float
     """Monotonic seconds; past it the route reads `endpoint probe stale`."""
     provider: str
@@ -115,10 +115,10 @@ def _listed(probe: Probe | None) -> tuple[ModelEntry, ...]:
 
 def _route(group: Group, in_use: str, *, fresh_until: float) -> Route:
     """Raises ValueError where a candidate is no base URL."""
-    others = (candidate for candidate in group.candidates if candidate != in_use)
+    ranked = sorted(group.candidates, key=lambda candidate: candidate != in_use)
     return Route(
         group=group.name,
-        targets=tuple(parse_target(url) for url in (in_use, *others)),
+        targets=tuple(parse_target(url) for url in ranked),
         fresh_until=fresh_until,
         provider=group.provider,
         trusted=group.trusted_candidates,
