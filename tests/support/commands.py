@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.support.deadlines import DEADLINE_S, wait_until
 
 BIN = Path(sys.executable).parent
+_CRASH = re.compile(r" event=\w+_crashed\b")
 _FIELD = re.compile(r'(\w+)=("(?:\\.|[^"\\])*"|\S*)')
 
 Event = dict[str, str]
@@ -76,7 +77,7 @@ class Command:
         return self._process.wait(within_s)
 
     def close(self) -> None:
-        """End it, in order where it still runs."""
+        """End it, in order where it still runs. Whatever it was told, nothing of it may have crashed."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -85,6 +86,8 @@ class Command:
             self._process.kill()
             self._process.wait(DEADLINE_S)
             raise
+        crashes = [line for line in self.output.splitlines() if _CRASH.search(line)]
+        assert not crashes, "\n".join(crashes)
 
 
 @contextmanager
