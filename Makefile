@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop bench guard lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop test-network test-clean bench guard lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -73,6 +73,12 @@ interop-setup: setup ## Build the published mentat, two releases, into the user'
 
 test-interop: setup ## Our programs and the published mentat's, in one cluster; skips what interop-setup has not built
 	$(PYTEST) tests/interop -n $(WORKERS) -q -m interop
+
+test-network: setup ## Hosts, cables and partitions, in network namespaces (needs root and iproute2; skipped without)
+	$(PYTEST) tests/network -n $(WORKERS) -q -m network
+
+test-clean: setup ## The README's two commands in a fresh clone with an empty pip cache
+	$(PYTEST) tests/clean -q -m clean
 
 bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for options (--help lists them)
 	$(BIN)/python -m bench $(BENCH)

@@ -65,7 +65,8 @@ class Router:
         within_s: float = DEADLINE_S,
     ) -> Answer:
         """One request on a connection of its own; `within_s` is for each step of it."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=within_s)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port)) as connection:
+            connection.sock = self.connect(within_s)
             connection.request(method, path, body, dict(fields or {}))
             answer = connection.getresponse()
             return Answer(answer.status, answer.headers, answer.read())
@@ -73,9 +74,9 @@ class Router:
     def post(self, path: str, **document: Any) -> Answer:
         return self.ask("POST", path, json.dumps(document).encode(), JSON)
 
-    def connect(self) -> socket.socket:
-        """For bytes that no HTTP client writes."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S)
+    def connect(self, within_s: float = DEADLINE_S) -> socket.socket:
+        """For bytes that no HTTP client writes; `within_s` is for each step of it."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=within_s)
 
     def status(self) -> Any:
         return self.ask("GET", "/status.json").json

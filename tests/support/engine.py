@@ -189,10 +189,17 @@ ANSWERS = {
 
 
 @contextmanager
-def running(*models: str, host: str = "127.0.0.1", port: int = 0) -> Iterator[Engine]:
-    """An engine that lists `models`; port 0: a free one."""
+def running(
+    *models: str, host: str = "127.0.0.1", port: int = 0, enter: Callable[[], object] = lambda: None
+) -> Iterator[Engine]:
+    """An engine that lists `models`; port 0: a free one. `enter` is called first in its thread."""
     engine = Engine(models or ("tiny",), host, port)
-    thread = threading.Thread(target=engine.run, name="engine")
+
+    def run() -> None:
+        enter()
+        engine.run()
+
+    thread = threading.Thread(target=run, name="engine")
     thread.start()
     try:
         engine.wait_up()
