@@ -190,6 +190,7 @@ def test_an_unknown_coding_names_the_known_ones(router: Router, engine: Engine) 
         ("application/x-www-form-urlencoded; charset=UTF-8", "application/json"),
         ("application/json; charset=utf-8", "application/json; charset=utf-8"),
         ("text/plain", "text/plain"),
+        ("multipart/form-data; boundary=xyz", "multipart/form-data; boundary=xyz"),
         ("application/vnd.api+json", "application/vnd.api+json"),
         ("what is this", "what is this"),
     ],

@@ -165,11 +165,30 @@ def test_knows_a_form_by_its_type(content_type: bytes, form: bool) -> None:
     assert is_form(content_type) is form
 
 
-@pytest.mark.parametrize("content_type", [TYPE, URLENCODED, b"text/plain", b"application/json", b""])
+@pytest.mark.parametrize(
+    ("content_type", "form"),
+    [(TYPE, True), (URLENCODED, False), (b"text/plain", False), (b"application/json", False), (b"", False)],
+)
 @pytest.mark.parametrize("before", [b"", b" \r\n\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf "])
-def test_a_json_body_is_json_whatever_its_type_says(content_type: bytes, before: bytes) -> None:
+def test_a_json_body_is_json_whatever_its_type_says(content_type: bytes, form: bool, before: bytes) -> None:
     body = before + b'{"model":"j","x":"&model=m"}'
-    assert find_route(body, content_type) == Routing("j", stream=False)
+    assert find_route(body, content_type) == Routing("j", stream=False, form=form)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"j","x":"\r\n%b"}',
+        b'{"model":"j","x":{"y":["\r\n%b"]}}',
+        b'{"model":"j","\r\n%b":1}',
+        b'{"model":"j","x":\r\n%b}',
+        b'{"x":-\r\n%b,"model":"j"}',
+        b'{"model":"j"}\r\n%b',
+    ],
+)
+def test_no_json_holds_a_part_in_which_an_engine_could_read_another_model(body: bytes) -> None:
+    unquoted = MODEL.replace(b'"', b"")
+    assert find_route(body % (unquoted + END), TYPE) == M
 
 
 @pytest.mark.parametrize("preamble", [b"{", b'{"model":1}', b" [1]", b'{"model":""}'])

@@ -39,17 +39,24 @@ _MODEL = re.compile(rb"(?:\A|&)(?:m|%6[dD])(?:o|%6[fF])(?:d|%64)(?:e|%65)(?:l|%6
 
 
 def find_route(body: bytes | memoryview, content_type: bytes) -> Routing | BadBody:
-    """The routing of any body: JSON whatever its Content-Type says, or else the form that it says."""
+    """The routing of any body: JSON whatever its Content-Type says, or else the form that it says.
+
+    JSON that was sent as multipart/form-data stays so: only what a plain `curl -d` says is corrected (design.md
+    "Rules of forwarding"). No engine can find another model in it, for a form's parts begin with a line `--…`,
+    which JSON cannot have: line breaks stand between its values only, and none begins with two minus signs.
+    """
     if not is_form(content_type):
         return find_model(body)
     if not _JSON_START.match(body):
         return find_form_model(body, content_type)
     routing = find_model(body)
-    if isinstance(routing, BadBody) and _media_type(content_type) == _MULTIPART:
-        # what is in front of the first part may be any text (RFC 2046 section 5.1.1)
-        form = find_form_model(body, content_type)
-        return routing if isinstance(form, BadBody) else form
-    return routing
+    if _media_type(content_type) != _MULTIPART:
+        return routing
+    if isinstance(routing, Routing):
+        return Routing(routing.model, routing.stream, form=True)
+    # what is in front of the first part may be any text (RFC 2046 section 5.1.1)
+    form = find_form_model(body, content_type)
+    return routing if isinstance(form, BadBody) else form
 
 
 def is_form(content_type: bytes) -> bool:

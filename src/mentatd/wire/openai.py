@@ -30,7 +30,7 @@ class Routing(msgspec.Struct, frozen=True, gc=False):
     stream: bool
     """It asks for a stream (`true`; a value of another type is the engine's to refuse)."""
     form: bool = False
-    """It was read as a form, not as JSON."""
+    """It goes on as the form that its Content-Type says, and not as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
