@@ -78,7 +78,7 @@ def rounds(chosen: argparse.Namespace, folder: Path) -> list[Row]:
     rows = []
     for number in range(chosen.rounds):
         for name in chosen.programs.split(","):
-            with engine(folder, others) as port, PROGRAMS[name](folder, port, ours) as running:
+            with engine(folder, others) as port, PROGRAMS[name].start(folder, port, ours) as running:
                 time.sleep(SETTLE_S)
                 idle_kib = memory_kib(family(running.pid))
                 load(running.port, WORKLOADS["W1"], WARM_S, others)

@@ -25,6 +25,8 @@ _LAST = _event({}, "stop")
 CHUNK_BYTES = len(_BEFORE) + STAMP_DIGITS + len(_AFTER)
 """One event of a stream, without the framing of HTTP."""
 
+CONTENT = b"x" * 240
+"""What the answer that is not streamed says."""
 DOCUMENT = json.dumps(
     _FIELDS
     | {
@@ -32,7 +34,7 @@ DOCUMENT = json.dumps(
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": "x" * 240, "tool_calls": None},
+                "message": {"role": "assistant", "content": CONTENT.decode(), "tool_calls": None},
                 "logprobs": None,
                 "finish_reason": "stop",
             }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import socket
 import string
 import subprocess
@@ -12,14 +13,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.answers import DOCUMENT, MODEL
+import mentatd
+from bench.answers import CONTENT, DOCUMENT, MODEL
 
 BIN = Path(sys.executable).parent
 START_S = 60.0
 STOP_S = 10.0
+POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,34 @@ class Running:
     """A program that answers."""
 
     pid: int
+    """Of the process whose family is measured."""
     port: int
+    start_s: float = 0.0
+    """From its start to the first request that it forwarded."""
 
 
 Program = Callable[[Path, int, str], AbstractContextManager[Running]]
+"""Started with a folder of its own, in front of the engine at this port, on these cores (as `taskset` takes them)."""
+Clustered = Callable[[Path, Sequence[str], str, str], AbstractContextManager[Running]]
+"""Started with a folder, over these daemons (`host:port`), on these cores; ready once it serves this model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A program that the bench can measure."""
+
+    name: str
+    what: str
+    """One line: its language, what kind of program it is."""
+    version: Callable[[], str]
+    start: Program
+    installed: Callable[[], bool]
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    """Workloads that it is not given, each with the reason."""
+    loose: bool = False
+    """It rewrites answers, so that only their status, their size within bounds, chunks and end can be checked."""
+    cluster: Clustered | None = None
+    """How it is started over mentat daemons; None: it reads none."""
 
 
 def free_port() -> int:
@@ -64,21 +91,26 @@ def process(
             running.wait()
 
 
-def wait_answers(port: int, running: subprocess.Popen[bytes]) -> None:
-    """Return once the program forwards a request."""
+def ready(running: subprocess.Popen[bytes], port: int, *, loose: bool = False) -> Running:
+    """Return once the program, started just now, forwards a request.
+
+    `loose`: as in Peer. Raises RuntimeError when the program ended or `START_S` are over.
+    """
     body = json.dumps({"model": MODEL, "messages": []})
-    end = time.monotonic() + START_S
+    start = time.monotonic()
     while True:
         try:
             with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
                 connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-                if connection.getresponse().read() == DOCUMENT:
-                    return
+                response = connection.getresponse()
+                answer = response.read()
+                if answer == DOCUMENT or (loose and response.status == 200 and CONTENT in answer):
+                    return Running(running.pid, port, round(time.monotonic() - start, 3))
         except (OSError, http.client.HTTPException):
             pass
-        if running.poll() is not None or time.monotonic() > end:
+        if running.poll() is not None or time.monotonic() - start > START_S:
             raise RuntimeError(f"{running.args!r} does not answer (ended: {running.poll()})")
-        time.sleep(0.1)
+        time.sleep(POLL_S)
 
 
 @contextmanager
@@ -87,7 +119,7 @@ def engine(folder: Path, cores: str) -> Iterator[int]:
     port = free_port()
     argv = [sys.executable, "-m", "bench.engine", str(port)]
     with process(argv, folder / "engine.log", cores) as running:
-        wait_answers(port, running)
+        ready(running, port)
         yield port
 
 
@@ -99,8 +131,7 @@ def nginx(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
     conf = folder / "nginx.conf"
     conf.write_text(template.substitute(folder=folder, port=port, engine=engine_port))
     with process(["nginx", "-p", str(folder), "-c", str(conf)], folder / "nginx.log", cores) as running:
-        wait_answers(port, running)
-        yield Running(running.pid, port)
+        yield ready(running, port)
 
 
 @contextmanager
@@ -127,8 +158,24 @@ def serve(folder: Path, engine_port: int, cores: str, under: Sequence[str] = ())
         start([*lite, "--announce-port", "0"], rest)
         start([*agent, "--address", f"127.0.0.1:{control}"], rest)
         running = start(["mentatd-serve"], cores, under)
-        wait_answers(port, running)
-        yield Running(running.pid, port)
+        yield ready(running, port)
 
 
-PROGRAMS: dict[str, Program] = {"nginx": nginx, "mentatd-serve": serve}
+def _nginx_version() -> str:
+    told = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr
+    return told.strip().rpartition("/")[2]
+
+
+PROGRAMS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer(
+            "nginx",
+            "C; a plain streaming proxy that reads no body: the near-limit",
+            _nginx_version,
+            nginx,
+            lambda: shutil.which("nginx") is not None,
+        ),
+        Peer("mentatd-serve", "Python; this router", lambda: mentatd.__version__, serve, lambda: True),
+    )
+}
