@@ -7,15 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mentatd import __version__
+from mentatd.demo import app as demo
+from mentatd.demo import engine, llama
 from mentatd.errors import SettingsError
+from mentatd.lite import settings as lite
 from mentatd.options import Option, address, count, host_port, milliseconds, parse, port, seconds, word
+from mentatd.register import settings as register
 
 OPTIONS = (
-    Option("group", "MENTAT_GROUP", "default", "the group"),
-    Option("speed", "", "5", "100% of it"),
+    Option("group", "MENTAT_GROUP", "default", "the group", "NAME"),
+    Option("speed", "", "5", "100% of it", "KM/H"),
     Option("", "MENTAT_SECRET", "", "the key", shown="none"),
 )
-ALONE = (Option("find", "FIND", "", "where to look", alone="everywhere"),)
+ALONE = (Option("find", "FIND", "", "where to look", "PLACE", alone="everywhere"),)
 
 
 def read(*argv: str, **environ: str) -> dict[str, str]:
@@ -64,12 +68,26 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     for text in (
         "It does.",
-        "--group",
+        "--group NAME",
+        "--speed KM/H",
         "MENTAT_GROUP; default",
         "100% of it",
         "MENTAT_SECRET: the key (none)",
     ):
         assert text in told
+
+
+def test_help_tells_that_a_flag_needs_no_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse("it", "It does.", ALONE, ["--help"], {})
+    assert "--find [PLACE]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options", [lite.OPTIONS, register.OPTIONS, demo.OPTIONS, engine.OPTIONS, llama.OPTIONS]
+)
+def test_every_flag_of_the_commands_names_its_value(options: tuple[Option, ...]) -> None:
+    assert [option.flag for option in options if bool(option.flag) != bool(option.value)] == []
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,8 @@ class Option:
     """What it reads as when nobody says it."""
     help: str
     """One phrase, without a full stop."""
+    value: str = ""
+    """What its value is, as `--help` names it behind the flag: HOST:PORT, SECONDS. For one with a flag."""
     shown: str = ""
     """How the default is told where its text alone says too little, such as `the host name`."""
     alone: str = ""
@@ -70,7 +72,7 @@ def _parser(prog: str, summary: str, options: Sequence[Option]) -> argparse.Argu
             parser.add_argument(
                 f"--{option.flag}",
                 dest=option.flag,
-                metavar="VALUE",
+                metavar=option.value,
                 nargs="?" if option.alone else None,
                 const=option.alone or None,
                 help=told,

@@ -28,12 +28,20 @@ from mentatd.tasks import Tasks
 
 PROG = "mentatd-demo"
 
-PORT = Option("port", "", "6381", "the router's port; 0 takes a free one")
-TRAFFIC = Option("traffic", "", "0", "keep so many requests going, to see the status page live")
-FLICKER_S = Option(
-    "flicker", "", "20", "seconds for which the engine that comes and goes is there, and is not"
+PORT = Option("port", "", "6381", "the router's port; 0 takes a free one", value="PORT")
+TRAFFIC = Option(
+    "traffic", "", "0", "keep so many requests going, to see the status page live", value="NUMBER"
 )
-ENGINE = Option("engine", "", "toy", "llama adds llama.cpp with a small real model, where it is installed")
+FLICKER_S = Option(
+    "flicker",
+    "",
+    "20",
+    "seconds for which the engine that comes and goes is there, and is not",
+    value="SECONDS",
+)
+ENGINE = Option(
+    "engine", "", "toy", "llama adds llama.cpp with a small real model, where it is installed", value="NAME"
+)
 OPTIONS = (PORT, TRAFFIC, FLICKER_S, ENGINE)
 
 _READY_S = {"toy": 30.0, "llama": 240.0}

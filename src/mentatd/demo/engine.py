@@ -27,10 +27,12 @@ from mentatd.options import Option
 
 PROG = "mentatd.demo.engine"
 
-MODEL = Option("model", "", "parrot", "the model to serve; poet and flicker have words of their own")
-HOST = Option("host", "", "127.0.0.1", "the address to listen on")
-PORT = Option("port", "", "8000", "the port; 0 lets the system choose")
-PACE = Option("pace", "", "0.06", "seconds from word to word")
+MODEL = Option(
+    "model", "", "parrot", "the model to serve; poet and flicker have words of their own", value="NAME"
+)
+HOST = Option("host", "", "127.0.0.1", "the address to listen on", value="ADDRESS")
+PORT = Option("port", "", "8000", "the port; 0 lets the system choose", value="PORT")
+PACE = Option("pace", "", "0.06", "seconds from word to word", value="SECONDS")
 OPTIONS = (MODEL, HOST, PORT, PACE)
 
 _BODY_LIMIT = 4 * 1024 * 1024

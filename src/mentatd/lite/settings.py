@@ -14,25 +14,38 @@ from mentatd.settings import MENTAT_SECRET, MENTAT_SECRET_FILE
 from mentatd.wire.version import PROTO, Generation
 
 BIND = Option(
-    "bind", "MENTAT_BIND", "", "the one address to listen on and to announce", shown="every address"
+    "bind",
+    "MENTAT_BIND",
+    "",
+    "the one address to listen on and to announce",
+    shown="every address",
+    value="ADDRESS",
 )
-PORT = Option("port", "", "6379", "control port, where agents register; 0 lets the system choose")
-HTTP_PORT = Option("http-port", "", "6380", "port of /status and /events; 0 lets the system choose")
+PORT = Option(
+    "port", "", "6379", "control port, where agents register; 0 lets the system choose", value="PORT"
+)
+HTTP_PORT = Option(
+    "http-port", "", "6380", "port of /status and /events; 0 lets the system choose", value="PORT"
+)
 NODE_IP = Option(
     "node-ip",
     "MENTAT_NODE_IP",
     "",
     "what this node calls itself",
     shown="--bind, else the default route's address, else the first announced",
+    value="ADDRESS",
 )
-UNIVERSE = Option("universe", "MENTAT_UNIVERSE", "default", "the cluster's name")
-ANNOUNCE_PORT = Option("announce-port", "MENTAT_ANNOUNCE_PORT", "6382", "UDP port to announce to; 0: do not")
+UNIVERSE = Option("universe", "MENTAT_UNIVERSE", "default", "the cluster's name", value="NAME")
+ANNOUNCE_PORT = Option(
+    "announce-port", "MENTAT_ANNOUNCE_PORT", "6382", "UDP port to announce to; 0: do not", value="PORT"
+)
 ANNOUNCE_ADDR = Option(
     "announce-addr",
     "MENTAT_ANNOUNCE_ADDR",
     "",
     "hosts to announce to beside the broadcast, host or host:port,…",
     shown="none",
+    value="HOST:PORT,...",
 )
 ANNOUNCE_IFACES = Option(
     "announce-ifaces",
@@ -40,6 +53,7 @@ ANNOUNCE_IFACES = Option(
     "",
     "interfaces to announce, best first, with tags: enp1*=connectx+rdma,eno1",
     shown="all but loopback and bridges",
+    value="NAME=TAG,...",
 )
 ANNOUNCE_ADDRS = Option(
     "announce-addrs",
@@ -47,18 +61,25 @@ ANNOUNCE_ADDRS = Option(
     "",
     "addresses to announce instead, best first, with tags: 10.0.0.1=rdma,192.168.1.11",
     shown="those of the interfaces",
+    value="ADDRESS=TAG,...",
 )
 ANNOUNCE_INTERVAL = Option(
-    "announce-interval", "MENTAT_ANNOUNCE_INTERVAL_S", "5", "seconds between announcements"
+    "announce-interval", "MENTAT_ANNOUNCE_INTERVAL_S", "5", "seconds between announcements", value="SECONDS"
 )
 PEERS = Option(
-    "peers", "MENTAT_PEERS", "", "daemons to join, host or host:port,…; one of a mesh is enough", shown="none"
+    "peers",
+    "MENTAT_PEERS",
+    "",
+    "daemons to join, host or host:port,…; one of a mesh is enough",
+    shown="none",
+    value="HOST:PORT,...",
 )
 HISTORY = Option(
     "history-keep",
     "MENTAT_HISTORY_KEEP_MS",
     "600000",
     "milliseconds for which a lost agent or peer stays in /status",
+    value="MILLISECONDS",
 )
 AGENT_DEGRADED = Option(
     "",
@@ -76,7 +97,9 @@ PEER_STALE = Option(
     "", "MENTAT_PEER_STALE_AFTER_MS", "30000", "milliseconds after which a silent peer is stale"
 )
 PEER_DEAD = Option("", "MENTAT_PEER_DEAD_AFTER_MS", "60000", "milliseconds after which a silent peer is dead")
-PROTO_OPTION = Option("proto", "", "", f"{PROTO} writes the newest protocol", shown="the older one")
+PROTO_OPTION = Option(
+    "proto", "", "", f"{PROTO} writes the newest protocol", shown="the older one", value="VERSION"
+)
 SECRET = Option("", MENTAT_SECRET.name, "", "key to sign announcements with", shown="unsigned")
 SECRET_FILE = Option("", MENTAT_SECRET_FILE.name, "", "read the key from this file instead", shown="none")
 

@@ -21,15 +21,28 @@ CONTROL_PORT = 6379
 """Of a daemon's address that names no port."""
 
 OPENAI = Option(
-    "openai", "MENTAT_OPENAI_API", "", "OpenAI endpoint: 8000/v1, or a whole URL", shown="none is announced"
+    "openai",
+    "MENTAT_OPENAI_API",
+    "",
+    "OpenAI endpoint: 8000/v1, or a whole URL",
+    shown="none is announced",
+    value="ENDPOINT",
 )
-MCP = Option("mcp", "MENTAT_MCP_API", "", "MCP endpoint, in the same forms", shown="none is announced")
+MCP = Option(
+    "mcp",
+    "MENTAT_MCP_API",
+    "",
+    "MCP endpoint, in the same forms",
+    shown="none is announced",
+    value="ENDPOINT",
+)
 PROVIDER = Option(
     "provider",
     "MENTAT_MODEL_PROVIDER",
     "",
     "the engine behind the OpenAI endpoint, such as vllm",
     shown="not said",
+    value="NAME",
 )
 GROUP = Option(
     "group",
@@ -37,6 +50,7 @@ GROUP = Option(
     "",
     "the deployment that this engine belongs to",
     shown="SERVICE_NAME, else default",
+    value="NAME",
 )
 SERVICE_NAME = Option("", "SERVICE_NAME", "default", "the group where MENTAT_GROUP is not set")
 CONTAINER = Option(
@@ -45,10 +59,18 @@ CONTAINER = Option(
     "",
     "what tells this engine from others of its group",
     shown="the host name",
+    value="NAME",
 )
-NODE_IP = Option("node-ip", "MENTAT_NODE_IP", "", "the node it runs on", shown="the daemon sees to it")
+NODE_IP = Option(
+    "node-ip", "MENTAT_NODE_IP", "", "the node it runs on", shown="the daemon sees to it", value="ADDRESS"
+)
 ADDRESS = Option(
-    "address", "", "", "the daemon to register with, where MENTAT_DAEMON is not set", shown="RAY_ADDRESS"
+    "address",
+    "",
+    "",
+    "the daemon to register with, where MENTAT_DAEMON is not set",
+    shown="RAY_ADDRESS",
+    value="HOST:PORT",
 )
 DAEMON = Option("", "MENTAT_DAEMON", "", "the daemon to register with, before --address", shown="--address")
 RAY_ADDRESS = Option(
@@ -65,10 +87,13 @@ DISCOVER = Option(
     "find the engines of this machine, on the usual ports or on those named: 8000,11434",
     shown="off",
     alone="usual",
+    value="PORT,...",
 )
-CONFIG = Option("config", "", "", "TOML file with several engines", shown="none")
-GPUS = Option("gpus", "MENTAT_GPUS", "0", "offer so many placeholder GPUs, for tests")
-PROTO_OPTION = Option("proto", "", "", f"{PROTO} speaks the newest daemons' protocol", shown="the older one")
+CONFIG = Option("config", "", "", "TOML file with several engines", shown="none", value="FILE")
+GPUS = Option("gpus", "MENTAT_GPUS", "0", "offer so many placeholder GPUs, for tests", value="NUMBER")
+PROTO_OPTION = Option(
+    "proto", "", "", f"{PROTO} speaks the newest daemons' protocol", shown="the older one", value="VERSION"
+)
 
 OPTIONS = (
     OPENAI,
