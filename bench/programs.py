@@ -34,6 +34,8 @@ class Running:
     port: int
     start_s: float = 0.0
     """From its start to the first request that it forwarded."""
+    prefix: str = ""
+    """What stands before `/v1/…` in the paths that it forwards."""
 
 
 Program = Callable[[Path, int, str], AbstractContextManager[Running]]
@@ -91,21 +93,22 @@ def process(
             running.wait()
 
 
-def ready(running: subprocess.Popen[bytes], port: int, *, loose: bool = False) -> Running:
+def ready(running: subprocess.Popen[bytes], port: int, *, loose: bool = False, prefix: str = "") -> Running:
     """Return once the program, started just now, forwards a request.
 
-    `loose`: as in Peer. Raises RuntimeError when the program ended or `START_S` are over.
+    `loose`: as in Peer; `prefix`: as in Running. Raises RuntimeError when the program ended or `START_S` are over.
     """
     body = json.dumps({"model": MODEL, "messages": []})
     start = time.monotonic()
     while True:
         try:
             with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
-                connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+                path, fields = f"{prefix}/v1/chat/completions", {"Content-Type": "application/json"}
+                connection.request("POST", path, body, fields)
                 response = connection.getresponse()
                 answer = response.read()
                 if answer == DOCUMENT or (loose and response.status == 200 and CONTENT in answer):
-                    return Running(running.pid, port, round(time.monotonic() - start, 3))
+                    return Running(running.pid, port, round(time.monotonic() - start, 3), prefix)
         except (OSError, http.client.HTTPException):
             pass
         if running.poll() is not None or time.monotonic() - start > START_S:
