@@ -183,7 +183,8 @@ async def test_a_node_is_watched_once_and_on_the_seed(world: World) -> None:
         watches.announced("a", ["127.0.0.1"], two.port, True)
         await until(lambda: addresses(watches) == [one.address])
         watches.announced("a2", ["127.0.0.1"], two.port, True)  # the same daemon under an older name
-        await asyncio.sleep(0.2)
+        reads = one.reads
+        await until(lambda: one.reads > reads + 2)
         assert addresses(watches) == [one.address], "which node answers there is remembered"
         reads = two.reads
         world.clock.now += module.REMEMBER_S + 1
