@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from tests.support.clock import Clock
 from tests.support.deadlines import until
@@ -18,11 +20,15 @@ async def test_a_sample_is_how_much_later_it_was(monkeypatch: pytest.MonkeyPatch
     clock.now += 0.03  # while the loop was held up
     await until(lambda: lag.seen.counts[0])
     assert lag.seen.counts[BUCKETS.index(0.05)] == 1
+    assert lag.late == pytest.approx(0.03)
+    assert lag.due == clock.now
     clock.now -= 1
     before = lag.seen.counts[0]
     await until(lambda: lag.seen.counts[0] > before)
     assert lag.seen.total == pytest.approx(0.03)
+    assert lag.late == 0.0
     lag.close()
+    assert lag.due == math.inf
     lag.close()
 
 
