@@ -84,7 +84,7 @@ bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for o
 	$(BIN)/python -m bench $(BENCH)
 
 peers-setup: setup ## Install the routers that bench-all measures beside ours into the user's cache (1.2 GB; some minutes, once)
-	$(BIN)/python -m bench.peers.install
+	$(BIN)/python -m bench.peers
 
 guard: setup ## Hold the instructions of a request and of a chunk to the stored figures; GUARD=--store stores new ones
 	$(BIN)/python -m bench.guard $(GUARD)

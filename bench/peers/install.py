@@ -56,7 +56,7 @@ def install(peer: str, requirement: str) -> None:
     folder = CACHE / peer
     python = folder / "bin" / "python"
     if not python.exists():
-        venv.create(folder, with_pip=True)
+        venv.create(folder, with_pip=True, symlinks=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     # wheels only: building one of these needs a toolchain and most of an hour
     subprocess.run(["nice", "-n", "19", *pip, "--only-binary", ":all:", requirement], check=True)
@@ -74,6 +74,7 @@ def install_all(pins: Iterable[tuple[str, str]]) -> list[str]:
     return failed
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Install what is missing or of another version."""
     if failed := install_all(PINS.items()):
         sys.exit(f"not installed: {', '.join(failed)}; bench-all leaves them out")
