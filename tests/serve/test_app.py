@@ -14,7 +14,7 @@ import pytest
 from tests.support.daemons import ScriptedDaemon
 from tests.support.deadlines import within
 from tests.support.ports import free_port
-from tests.support.scripted import Line, Scripted, scripted
+from tests.support.scripted import Line, Script, Scripted, scripted
 from tests.support.views import agent, group_view, view
 
 from mentatd import __version__
@@ -95,18 +95,26 @@ def settings(**more: str) -> Settings:
 
 
 @asynccontextmanager
-async def world(seeded: bool = True, drain_s: float = 10.0, **more: str) -> AsyncIterator[World]:
-    """The pieces, started; the router is closed at the end if the test has not done it."""
+async def world(
+    script: Script | None = None,
+    *,
+    seeded: bool = True,
+    started: bool = True,
+    drain_s: float = 10.0,
+    **more: str,
+) -> AsyncIterator[World]:
+    """The pieces, started; the router is closed at the end if the test has not done it. `script` is the engine's."""
     async with AsyncExitStack() as stack:
         engine = Engine()
-        server = await stack.enter_async_context(scripted(engine))
+        server = await stack.enter_async_context(scripted(script or engine))
         announced = agent("glm@c0@127.0.0.1", openai=PortService(server.port, "/v1"))
         daemon = ScriptedDaemon(view("127.0.0.1", groups={"glm": group_view(announced)}))
         await stack.enter_async_context(daemon)
         seeds = {"MENTAT_DAEMONS": daemon.address} if seeded else {}
         router = Router(replace(settings(**seeds, **more), drain_s=drain_s))
         stack.push_async_callback(router.close)
-        await router.start()
+        if started:
+            await router.start()
         yield World(router, daemon, engine, server)
 
 
@@ -125,6 +133,63 @@ async def test_from_a_seed_to_a_streamed_answer(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().err
     assert f"event=serve_up version={__version__} port={port}" in said
     assert said.count("event=serve_down cut=0") == 1
+
+
+async def test_the_first_request_after_the_start_is_routed() -> None:
+    async with world() as w:
+        assert b"glm-5" in await w.get("/v1/models")
+
+
+async def test_who_connects_before_the_first_look_is_over_waits_for_it() -> None:
+    probed, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(line: Line) -> None:
+        await line.request()
+        probed.set()
+        await answer.wait()
+        line.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(MODELS), MODELS))
+
+    tasks = Tasks("test")
+    async with world(slow, started=False) as w, within():
+        starting = tasks.start(w.router.start(), "start")
+        await probed.wait()
+        reader, writer = await w.connect()
+        writer.write(b"GET /v1/models HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n")
+        assert not starting.done()
+        answer.set()
+        await starting
+        assert b"glm-5" in await reader.read()
+        writer.close()
+    await tasks.close()
+
+
+async def test_a_start_that_is_cut_short_leaves_nothing_open() -> None:
+    probed = asyncio.Event()
+
+    async def silent(line: Line) -> None:
+        await line.request()
+        probed.set()
+        await line.closed()
+
+    tasks = Tasks("test")
+    async with world(silent, started=False) as w, within():
+        starting = tasks.start(w.router.start(), "start")
+        await probed.wait()
+        starting.cancel()
+        await asyncio.wait((starting,))
+        await w.router.close()
+        with pytest.raises(ConnectionRefusedError):
+            await w.connect()
+    await tasks.close()
+
+
+async def test_an_engine_that_does_not_answer_holds_the_start_up_for_a_moment_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mentatd.serve.discovery.FIRST_LOOK_S", 0.1)
+    async with world(Line.closed) as w, within():
+        status = json.loads((await w.get("/status.json")).partition(b"\r\n\r\n")[2])
+        assert status["groups"]["glm"]["why_not"] == "not probed yet"
 
 
 async def test_from_a_signed_announcement_to_a_model() -> None:

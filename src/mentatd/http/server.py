@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import resource
+import socket
 import time
 from collections.abc import Callable, Sequence
 
@@ -32,7 +33,10 @@ _LARGEST_TICK_S = 0.5
 
 
 class Server:
-    """One port. In order: `start`, `stop_accepting`, `drain`, `close`; each may be left out, `close` may not."""
+    """One port. In order: `start`, `stop_accepting`, `drain`, `close`; each may be left out, `close` may not.
+
+    `start` is `bind` and then `accept`, for one who has something to do in between.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class Server:
         self._shared = Shared(handler, self._limits, allowed, room, memory, every_answer)
         times = (self._limits.client_timeout_s, self._limits.keep_alive_s, self._limits.linger_s)
         self._sweep = Sweep(self._shared.connections, min(_LARGEST_TICK_S, min(times) / 4))
+        self._bound: list[socket.socket] = []
         self._servers: list[asyncio.Server | Acceptor] = []
         self.port = 0
         """The port in use, once started."""
@@ -63,18 +68,27 @@ class Server:
         return len(self._shared.connections)
 
     async def start(self, port: int, hosts: Sequence[str] = EVERY_ADDRESS) -> None:
-        """Listen on `port` (0: any free one) of `hosts`. Raises SettingsError when that is impossible."""
-        loop = asyncio.get_running_loop()
-        sockets = listen(port, hosts)
-        self.port = sockets[0].getsockname()[1]
+        """Serve on `port` (0: any free one) of `hosts`. Raises SettingsError when that is impossible."""
+        self.bind(port, hosts)
+        await self.accept()
+
+    def bind(self, port: int, hosts: Sequence[str] = EVERY_ADDRESS) -> None:
+        """Listen on `port` of `hosts`: who connects waits in the kernel. Raises SettingsError as `start` does."""
+        self._bound = listen(port, hosts)
+        self.port = self._bound[0].getsockname()[1]
         # the system gives the lowest free descriptor, so those below the newest one are in use
-        room = self._shared.room = _room(self._limits.max_connections, used=sockets[-1].fileno() + 1)
+        room = self._shared.room = _room(self._limits.max_connections, used=self._bound[-1].fileno() + 1)
         if room.clients < self._limits.max_connections:
             log("connections_limited", clients=room.clients, wanted=self._limits.max_connections)
-        for sock in sockets:
+
+    async def accept(self) -> None:
+        """Serve those who wait, and those who come."""
+        loop = asyncio.get_running_loop()
+        while self._bound:
+            sock = self._bound.pop()
             self._servers.append(
                 await loop.create_server(self._new_connection, sock=sock, backlog=BACKLOG)
-                if room.plenty
+                if self._shared.room.plenty
                 else Acceptor(sock, self._new_connection, self._is_full, self._no_room)
             )
         self._sweep.start()
@@ -96,6 +110,8 @@ class Server:
 
     def stop_accepting(self) -> None:
         """Take no new connections; the ones that are open go on."""
+        while self._bound:
+            self._bound.pop().close()
         for server in self._servers:
             server.close()
 

@@ -1,6 +1,7 @@
 """The composition root: what the router is made of, in which order it starts, and in which order it ends.
 
-Starting: the HTTP port first, for it is what can fail, then discovery, then the prober. Ending: no new
+Starting: the HTTP port is taken first, for that is what can fail; clients who connect wait until daemons and engines
+have been looked at once, so that a restarted router does not say that there is no such model. Ending: no new
 connections; answers in progress go on for `DRAIN_S` while discovery keeps the table true; then what is left is cut,
 and everything is closed from the clients inwards.
 """
@@ -101,10 +102,12 @@ class Router:
         """Serve and discover. Raises SettingsError when the HTTP port cannot be had."""
         for warning in self._settings.warnings:
             log("setting_ignored", reason=warning)
-        await self._server.start(self._settings.serve_port)
+        self._server.bind(self._settings.serve_port)
         self._discovery.start()
         self._monitor.start()
         self._keepalives.start()
+        await self._discovery.first_look()
+        await self._server.accept()
         log("serve_up", version=__version__, port=self.port)
 
     async def stop(self, cut: asyncio.Event) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mentatd.cluster.groups import Group
 from mentatd.http.client import Client
 from mentatd.serve.cluster import Cluster
@@ -13,6 +15,10 @@ from mentatd.serve.watch import Watches
 from mentatd.settings import Settings
 from mentatd.tasks import Tasks
 
+FIRST_LOOK_S = 2.0
+"""For the first look. What is there answers in a fraction of it; what is not must not keep the rest from being
+served, and clients give up on a connection after some seconds."""
+_LOOK_S = 0.01
 STALE_POLLS = 3
 """A view older than this many poll intervals is stale (manual "Discovery")."""
 
@@ -61,6 +67,26 @@ class Discovery:
         self.watches.start()
         self._prober.start()
         self._tasks.start(self._networks.run(self._networks_changed), "networks")
+
+    async def first_look(self) -> None:
+        """Return when each daemon that is known has been asked, and each endpoint that they know of has been probed.
+
+        Good or bad answers: either way the table is then what it was before a restart. At most `FIRST_LOOK_S`.
+        """
+        try:
+            async with asyncio.timeout(FIRST_LOOK_S):
+                while not self._has_looked():  # noqa: ASYNC110 - a poll that fails wakes nobody
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            pass
+
+    def _has_looked(self) -> bool:
+        table = self.cluster.table
+        asked = all(
+            daemon.error is not None if daemon.read_at is None else daemon.read_at <= table.at
+            for daemon in self.watches.daemons()
+        )
+        return asked and all(state.probe or not state.group.candidates for state in table.groups.values())
 
     async def close(self) -> None:
         """Look no more; the last table stays."""
