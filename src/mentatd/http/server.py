@@ -10,6 +10,7 @@ import math
 import resource
 import time
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from mentatd.http import refusals
 from mentatd.http.accepting import Acceptor
@@ -79,8 +80,8 @@ class Server:
             )
         self._sweep.start()
 
-    def _new_connection(self) -> ServedConnection:
-        return ServedConnection(self._shared)
+    def _new_connection(self) -> asyncio.Protocol:
+        return cast(asyncio.Protocol, ServedConnection(self._shared))
 
     def _is_full(self, coming: int) -> bool:
         room = self._shared.room
