@@ -89,6 +89,15 @@ def test_one(environ: dict[str, str], value: float, warnings: list[str]) -> None
     assert read.warnings == warnings
 
 
+def test_a_value_that_is_not_taken_as_it_is() -> None:
+    pause_s = Variable("PAUSE_S", "seconds", "9", "a pause", seconds, lambda value: min(value, 5.0))
+    read = Reader({"PAUSE_S": "6" * 200})
+    assert read.one(pause_s) == 5.0
+    assert read.warnings == [f"PAUSE_S: 5.0 is taken in place of '{'6' * 100}…'"]
+    near = Reader({"PAUSE_S": "5"})
+    assert (near.one(pause_s), near.warnings) == (5.0, [])
+
+
 def test_a_computed_default() -> None:
     assert Reader({}).one(WAIT_S, 7.0) == 7.0
     assert Reader({"WAIT_S": "x"}).one(WAIT_S, 7.0) == 7.0

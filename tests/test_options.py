@@ -185,3 +185,12 @@ def test_what_is_no_port(text: str) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(SettingsError, match="is not a number of seconds above 0"):
         seconds("x", text)
+
+
+def test_what_is_too_short() -> None:
+    assert seconds("x", "0.1", lowest=0.1) == 0.1
+    with pytest.raises(SettingsError, match=r"^x='0\.09' is not a number of seconds from 0\.1$"):
+        seconds("x", "0.09", lowest=0.1)
+    assert milliseconds("x", "100", lowest=100) == 100
+    with pytest.raises(SettingsError, match=r"is not a number of milliseconds from 100 to"):
+        milliseconds("x", "99", lowest=100)

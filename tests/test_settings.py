@@ -134,9 +134,28 @@ def test_a_number_out_of_range_takes_the_default(name: str, text: str) -> None:
     assert [warning.partition(":")[0] for warning in settings.warnings] == [name]
 
 
+@pytest.mark.parametrize("text", ["0.0999", "1e-9", "5e-324"])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("POLL_INTERVAL_S", "poll_interval_s"),
+        ("PROBE_INTERVAL_S", "probe_interval_s"),
+        ("SSE_KEEPALIVE_S", "sse_keepalive_s"),
+        ("CLIENT_TIMEOUT_S", "client_timeout_s"),
+    ],
+)
+def test_an_interval_that_would_keep_the_router_busy_is_raised(name: str, field: str, text: str) -> None:
+    environ = {name: text, "PROBE_FRESH_S": "18", "PROBE_PROMOTE_S": "30"}
+    warnings = (f"{name}: 0.1 is taken in place of {text!r}",)
+    assert read_settings(environ) == replaced(**{field: 0.1}, warnings=warnings)
+    assert read_settings(environ | {name: "0.1"}) == replaced(**{field: 0.1})
+
+
 def test_defaults_that_follow_others() -> None:
     settings = read_settings({"PROBE_INTERVAL_S": "2", "PROBE_TIMEOUT_S": "1", "PROBE_FRESH_S": "x"})
     assert (settings.probe_fresh_s, settings.probe_promote_s) == (7.0, 12.0)
+    raised = read_settings({"PROBE_INTERVAL_S": "1e-9", "PROBE_TIMEOUT_S": "1"})
+    assert (raised.probe_fresh_s, raised.probe_promote_s) == pytest.approx((1.3, 0.6))
     assert settings.warnings == (
         (
             "PROBE_FRESH_S: 'x' is not a number of seconds above 0; "

@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from mentatd.values import bearer, connections, mebibytes, origin, port, seconds_or_zero, seed, source
+from mentatd.values import (
+    bearable,
+    bearer,
+    connections,
+    mebibytes,
+    origin,
+    port,
+    seconds_or_zero,
+    seed,
+    source,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +101,13 @@ def test_what_is_none(read: Callable[[str], object], text: str) -> None:
 def test_what_is_no_seed(entry: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         seed(entry)
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "taken"), [(0.0, 0.0), (1e-9, 0.1), (0.1, 0.1), (0.25, 0.25), (3600.0, 3600.0)]
+)
+def test_an_interval_is_never_so_short_that_it_keeps_the_router_busy(interval_s: float, taken: float) -> None:
+    assert bearable(interval_s) == taken
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ class Variable(Generic[T]):
     """One phrase or sentence."""
     parse: Callable[[str], T]
     """Reads such a value. Raises ValueError for what is to be ignored."""
+    nearest: Callable[[T], T] | None = None
+    """What is taken for a value that was read, which is the value itself where it does no harm; None: always it."""
 
 
 class Reader:
@@ -44,14 +46,14 @@ class Reader:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.warnings: list[str] = []
-        """One sentence for each value or entry that was ignored."""
+        """One sentence for each value or entry that was not taken as it is."""
 
     def one(self, variable: Variable[T], computed: T | None = None) -> T:
         """The value; unset, empty and unreadable take `computed`, or else the variable's default."""
         text = self._environ.get(variable.name, "")
         if text:
             try:
-                return variable.parse(text)
+                return self._nearest(variable, text, variable.parse(text))
             except ValueError:
                 self._ignore(variable, text, f"its default stands ({variable.default})")
         return variable.parse(variable.default) if computed is None else computed
@@ -100,9 +102,18 @@ class Reader:
         self.warnings.append(f"{variable.name}: its value is not {variable.value}; no key is set")
         return None
 
+    def _nearest(self, variable: Variable[T], text: str, value: T) -> T:
+        taken = value if variable.nearest is None else variable.nearest(value)
+        if taken != value:
+            self.warnings.append(f"{variable.name}: {taken} is taken in place of {_shown(text)}")
+        return taken
+
     def _ignore(self, variable: Variable[T], text: str, so: str) -> None:
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-        self.warnings.append(f"{variable.name}: {shown!r} is not {variable.value}; {so}")
+        self.warnings.append(f"{variable.name}: {_shown(text)} is not {variable.value}; {so}")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
 def _read_secret(name: str, path: str) -> bytes:

@@ -94,20 +94,21 @@ def count(name: str, text: str) -> int:
     return _whole(name, text, 0, 1_000_000, "a whole number")
 
 
-def seconds(name: str, text: str) -> float:
-    """A duration above zero. Raises SettingsError."""
+def seconds(name: str, text: str, *, lowest: float = 0.0) -> float:
+    """A duration above zero, and not under `lowest`. Raises SettingsError."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
-        raise SettingsError(f"{name}={text!r} is not a number of seconds above 0")
+    if not 0 < value < math.inf or value < lowest:
+        least = f"from {lowest:g}" if lowest else "above 0"
+        raise SettingsError(f"{name}={text!r} is not a number of seconds {least}")
     return value
 
 
-def milliseconds(name: str, text: str) -> int:
+def milliseconds(name: str, text: str, *, lowest: int = 0) -> int:
     """A whole number of milliseconds up to a month. Raises SettingsError."""
-    return _whole(name, text, 0, 31 * 24 * 3600 * 1000, "a number of milliseconds")
+    return _whole(name, text, lowest, 31 * 24 * 3600 * 1000, "a number of milliseconds")
 
 
 def word(name: str, text: str) -> str:

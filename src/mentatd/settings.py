@@ -64,7 +64,7 @@ class Settings:
     cors_allow_origins: frozenset[str]
     """Pages that may read answers, as browsers write their origins, or `*`; none: CORS is off."""
     warnings: tuple[str, ...] = ()
-    """What was ignored in the environment, one sentence each, to be logged once."""
+    """What was not taken from the environment as it is, one sentence each, to be logged once."""
 
 
 _PORT = "a port from 0 to 65535"
@@ -100,9 +100,16 @@ DISCOVER_PEERS = Variable(
     lambda text: text == "1",
 )
 POLL_INTERVAL_S = Variable(
-    "POLL_INTERVAL_S", _SECONDS, "10", "between two polls of a daemon; stale after three", seconds
+    "POLL_INTERVAL_S",
+    _SECONDS,
+    "10",
+    "between two polls of a daemon; stale after three",
+    seconds,
+    values.bearable,
 )
-PROBE_INTERVAL_S = Variable("PROBE_INTERVAL_S", _SECONDS, "5", "between two probes of an endpoint", seconds)
+PROBE_INTERVAL_S = Variable(
+    "PROBE_INTERVAL_S", _SECONDS, "5", "between two probes of an endpoint", seconds, values.bearable
+)
 PROBE_TIMEOUT_S = Variable("PROBE_TIMEOUT_S", _SECONDS, "3", "for one probe of one address", seconds)
 PROBE_FRESH_S = Variable(
     "PROBE_FRESH_S",
@@ -135,9 +142,15 @@ SSE_KEEPALIVE_S = Variable(
     "10",
     "a streaming client gets a comment after each such silence before the answer; 0: never",
     values.seconds_or_zero,
+    values.bearable,
 )
 CLIENT_TIMEOUT_S = Variable(
-    "CLIENT_TIMEOUT_S", _SECONDS, "60", "for a request's head, and for each 1 KiB of its body", seconds
+    "CLIENT_TIMEOUT_S",
+    _SECONDS,
+    "60",
+    "for a request's head, and for each 1 KiB of its body",
+    seconds,
+    values.bearable,
 )
 MAX_CONNECTIONS = Variable(
     "MAX_CONNECTIONS", "a number above 0", "4096", "clients' connections at one time", values.connections

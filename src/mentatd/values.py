@@ -10,6 +10,9 @@ from mentatd.environment import key, seconds, whole
 DAEMON_PORT = 6380
 """Of a seed that names no port."""
 
+SHORTEST_S = 0.1
+"""Of what the router does again and again by itself: more often, and it would do little else."""
+
 _NAME = r"(?=.{1,253}$)([a-z0-9_-]+\.)*(?![0-9]+\.?$)[a-z0-9_-]+\.?"
 _OWN_PORTS = {"http": ":80", "https": ":443"}
 
@@ -32,6 +35,11 @@ def mebibytes(text: str) -> int:
 def seconds_or_zero(text: str) -> float:
     """A duration; 0 stands for never."""
     return 0.0 if re.fullmatch(r"0+(\.0*)?", text.strip()) else seconds(text)
+
+
+def bearable(interval_s: float) -> float:
+    """An interval that keeps nobody busy; 0 stands for never and stays."""
+    return max(interval_s, SHORTEST_S) if interval_s else 0.0
 
 
 def bearer(text: str) -> bytes:

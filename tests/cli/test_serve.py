@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,6 +155,21 @@ def test_a_second_signal_does_not_wait_for_requests_in_progress(tmp_path: Path) 
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(30) == 0
         client.close()
+
+
+def test_a_process_that_was_stopped_says_so_and_blames_nobody(tmp_path: Path) -> None:
+    with serving(tmp_path / "log") as running:
+        client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+        client.request("GET", "/v1/models")
+        assert client.getresponse().status == 200  # so the guard has begun
+        client.close()
+        running.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        running.process.send_signal(signal.SIGCONT)
+        running.wait_for("event=loop_held_up")
+        assert 'by="the process did not run"' in running.said
+        running.process.terminate()
+        assert running.process.wait(30) == 0
 
 
 def test_it_takes_as_many_descriptors_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:

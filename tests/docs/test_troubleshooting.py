@@ -33,7 +33,7 @@ def test_its_codes_are_those_of_the_errors_page() -> None:
 
 
 def test_its_log_lines_are_written_somewhere() -> None:
-    names = set(re.findall(r"`((?:announce|register|setting)_[a-z_]+)`", PAGE))
+    names = set(re.findall(r"`((?:announce|register|setting|loop)_[a-z_]+)`", PAGE))
     assert len(names) > 5
     for name in names:
         assert f'"{name}"' in SOURCE, name

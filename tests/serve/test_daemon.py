@@ -242,6 +242,15 @@ async def test_a_large_snapshot_is_read_in_a_thread(watch: Watch, monkeypatch: p
         assert len(called) == 1
 
 
+async def test_a_daemon_that_says_nothing_new_has_the_same_view(watch: Watch) -> None:
+    async with ScriptedDaemon(view(groups={"glm": group_view(agent())})) as served:
+        daemon = watch(served.address, every=0.02)
+        await watch.polled()
+        first = daemon.view
+        await watch.polled(3)
+        assert daemon.view is first
+
+
 async def test_of_a_daemon_with_too_many_groups_the_first_are_used(
     watch: Watch, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

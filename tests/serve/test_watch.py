@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.clock import Clock
@@ -15,6 +16,7 @@ from tests.support.scripted import answering, scripted
 from tests.support.views import SOURCES, agent, group_view, peer, view
 
 from mentatd.cluster.sources import AllowedSources
+from mentatd.cluster.watchset import WatchSet, choose
 from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.serve import watch as module
@@ -181,8 +183,12 @@ async def test_a_node_is_watched_once_and_on_the_seed(world: World) -> None:
         watches.announced("a", ["127.0.0.1"], two.port, True)
         await until(lambda: addresses(watches) == [one.address])
         watches.announced("a2", ["127.0.0.1"], two.port, True)  # the same daemon under an older name
-        await asyncio.sleep(0.2)
+        reads = one.reads
+        await until(lambda: one.reads > reads + 2)
         assert addresses(watches) == [one.address], "which node answers there is remembered"
+        reads = two.reads
+        world.clock.now += module.REMEMBER_S + 1
+        await until(lambda: two.reads > reads)
 
 
 async def test_another_address_of_a_node_takes_over_while_the_seed_fails(world: World) -> None:
@@ -199,6 +205,32 @@ async def test_another_address_of_a_node_takes_over_while_the_seed_fails(world: 
         await one.start()
         await until(lambda: addresses(watches) == [one.address])
         await one.stop()
+
+
+async def test_polls_that_show_nothing_new_lead_to_no_choice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choices: list[int] = []
+
+    def counted(*args: Any, **kwargs: Any) -> WatchSet:
+        choices.append(1)
+        return choose(*args, **kwargs)
+
+    monkeypatch.setattr(module, "choose", counted)
+    async with (
+        ScriptedDaemon(named("a")) as one,
+        ScriptedDaemon(named("b")) as two,
+        ScriptedDaemon(named("c")) as three,
+    ):
+        one.view, two.view = named("a", mate(two, "b")), named("b", mate(one, "a"))
+        watches = world.watch(one)
+        await until(lambda: one.reads >= 4 and two.reads >= 4)
+        settled, reads = len(choices), one.reads
+        one.view = replace(one.view, groups={"glm": group_view(agent())})
+        await until(lambda: one.reads >= reads + 4 and "glm" in world.cluster.table.groups)
+        assert len(choices) == settled
+        one.view = named("a", mate(two, "b"), mate(three, "c"))
+        await until(lambda: three.address in addresses(watches))
 
 
 async def test_one_bad_daemon_harms_no_other(world: World) -> None:

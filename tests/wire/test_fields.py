@@ -158,6 +158,7 @@ def test_the_number_of_problems_is_bounded() -> None:
     found = fields.problems()
     assert len(found) == PROBLEM_LIMIT + 1
     assert found[-1].message == "5 more problems"
+    assert fields.problem_count == PROBLEM_LIMIT + 5
 
 
 @given(json_values)

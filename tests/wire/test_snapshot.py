@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.wire.strategies import json_values, views
 
 from mentatd.errors import WireError
 from mentatd.wire.service import PortService, UrlService
-from mentatd.wire.snapshot import Actor, Agent, GroupView, Peer, View, read_snapshot
+from mentatd.wire.snapshot import Actor, Agent, GroupView, Peer, Reading, View, read_snapshot
 from mentatd.wire.snapshot_writer import write_snapshot
 
 A: dict[str, Any] = {
@@ -259,6 +260,68 @@ def test_a_mangled_document_is_read_or_refused_and_what_is_read_can_be_written(d
     except WireError:
         return
     assert set(read_snapshot(write_snapshot(view)).view.groups) == set(view.groups)
+
+
+def again(document: object, before: Reading) -> Reading:
+    return read_snapshot(json.dumps(document).encode(), before)
+
+
+@pytest.mark.parametrize("document", [A, B])
+def test_of_what_a_daemon_says_again_the_view_is_the_same_object(document: dict[str, Any]) -> None:
+    first = read_snapshot(json.dumps(document).encode())
+    assert again(document | {"seq": 42, "counters": {"calls_total": 9}}, first).view is first.view
+    # spelled otherwise, and with fields that nobody reads
+    groups = {name: group | {"gpus_total": 8} for name, group in document["groups"].items()}
+    assert again(document | {"groups": groups}, first).view is first.view
+
+
+def test_a_group_that_changed_leaves_the_others_and_the_peers_the_same_objects() -> None:
+    groups = {name: {"actors": {"a": {"state": "running"}}} for name in ("a", "b")}
+    first = read_snapshot(json.dumps(B | {"groups": groups}).encode())
+    second = again(B | {"groups": groups | {"b": {"actors": {}}, "c": {}}}, first)
+    assert list(second.view.groups) == ["a", "b", "c"]
+    assert second.view.groups["a"] is first.view.groups["a"]
+    assert second.view.groups["b"].actors == ()
+    assert second.view.peers is first.view.peers
+    third = again(B | {"groups": {"b": {"actors": {}}}}, second)
+    assert dict(third.view.groups) == {"b": second.view.groups["b"]}
+
+
+def test_what_is_wrong_is_reported_each_time() -> None:
+    groups = {"bad": {"actors": 17}, "good": {}}
+    first = read_snapshot(json.dumps({"groups": groups}).encode())
+    second = again({"groups": groups}, first)
+    assert second == first
+    assert [problem.path for problem in second.problems] == ["groups.bad.actors"]
+
+
+def test_a_group_that_the_caller_left_out_is_read_again() -> None:
+    first = read_snapshot(json.dumps(B).encode())
+    assert again(B, replace(first, view=replace(first.view, groups={}))).view == first.view
+
+
+_rows = st.sampled_from(
+    (
+        {},
+        {"actors": 17},
+        {"gpus_used": 3},
+        A["groups"]["glm"],
+        B["groups"]["glm"],
+        [],
+        {"gpus_used": float("nan")},
+    )
+)
+said = mangled() | st.dictionaries(st.sampled_from("abc"), _rows).map(lambda rows: B | {"groups": rows})
+"""What one daemon may say at one time or another."""
+
+
+@given(said, said)
+def test_what_a_daemon_said_before_changes_neither_the_view_nor_the_problems(was: Any, now: Any) -> None:
+    try:
+        before, plain = (read_snapshot(json.dumps(document).encode()) for document in (was, now))
+    except WireError:
+        return
+    assert again(now, before) == again(now, plain) == plain
 
 
 @given(st.binary(max_size=64), st.integers(0, 2000), st.sampled_from((A, B)))

@@ -115,12 +115,11 @@ _NEW = Finding("", "ended")
 
 
 def _join(held: Claim, other: Claim) -> Claim:
-    first, second = sorted((held, other), key=lambda claim: _RANK[claim.source])
-    return replace(
-        first,
-        node_id=first.node_id or second.node_id,
-        trusted=first.trusted or second.trusted,
-    )
+    first, second = (other, held) if _RANK[other.source] < _RANK[held.source] else (held, other)
+    node_id, trusted = first.node_id or second.node_id, first.trusted or second.trusted
+    if (node_id, trusted) == (first.node_id, first.trusted):
+        return first
+    return replace(first, node_id=node_id, trusted=trusted)
 
 
 def _order(claim: Claim, finding: Finding) -> tuple[bool, bool, bool, int, bool]:

@@ -64,7 +64,11 @@ ANNOUNCE_ADDRS = Option(
     value="ADDRESS=TAG,...",
 )
 ANNOUNCE_INTERVAL = Option(
-    "announce-interval", "MENTAT_ANNOUNCE_INTERVAL_S", "5", "seconds between announcements", value="SECONDS"
+    "announce-interval",
+    "MENTAT_ANNOUNCE_INTERVAL_S",
+    "5",
+    "seconds between announcements, 0.1 or more",
+    value="SECONDS",
 )
 PEERS = Option(
     "peers",
@@ -91,7 +95,7 @@ AGENT_DEAD = Option(
     "", "MENTAT_AGENT_DEAD_AFTER_MS", "60000", "milliseconds after which a lost agent is said to be dead"
 )
 PEER_STATUS = Option(
-    "", "MENTAT_PEER_STATUS_INTERVAL_MS", "2000", "milliseconds between two reports to each peer"
+    "", "MENTAT_PEER_STATUS_INTERVAL_MS", "2000", "milliseconds between two reports to each peer, 100 or more"
 )
 PEER_STALE = Option(
     "", "MENTAT_PEER_STALE_AFTER_MS", "30000", "milliseconds after which a silent peer is stale"
@@ -127,6 +131,11 @@ OPTIONS = (
 )
 """The one table of what `mentatd-lite` can be told."""
 
+
+_LEAST_S = 0.1
+"""Between two rounds of telling the others, who all have to read it."""
+_LEAST_MS = {PEER_STATUS: round(_LEAST_S * 1000), PEER_DEAD: 1}
+"""A peer that is dead after no time at all could not join."""
 
 CONTROL_PORT = int(PORT.default)
 """Of a peer that is named without a port."""
@@ -202,7 +211,9 @@ def read_settings(values: Mapping[str, str], environ: Mapping[str, str]) -> Lite
             Address(options.address(ANNOUNCE_ADDRS.name, text), tags=tags)
             for text, tags in _tagged(ANNOUNCE_ADDRS, values)
         ),
-        announce_interval_s=options.seconds(ANNOUNCE_INTERVAL.name, values[ANNOUNCE_INTERVAL.name]),
+        announce_interval_s=options.seconds(
+            ANNOUNCE_INTERVAL.name, values[ANNOUNCE_INTERVAL.name], lowest=_LEAST_S
+        ),
         peers=_hosts(PEERS, values, CONTROL_PORT),
         lifetimes=_lifetimes(values),
         generation="B" if proto else "A",
@@ -236,12 +247,9 @@ def _tagged(option: Option, values: Mapping[str, str]) -> list[tuple[str, tuple[
 
 def _lifetimes(values: Mapping[str, str]) -> Lifetimes:
     read = {
-        option: options.milliseconds(option.name, values[option.name])
+        option: options.milliseconds(option.name, values[option.name], lowest=_LEAST_MS.get(option, 0))
         for option in (HISTORY, AGENT_DEGRADED, AGENT_DEAD, PEER_STATUS, PEER_STALE, PEER_DEAD)
     }
-    for option in (PEER_STATUS, PEER_DEAD):
-        if not read[option]:
-            raise SettingsError(f"{option.name}=0 leaves no time for a peer to answer")
     return Lifetimes(
         history_keep_ms=read[HISTORY],
         agent_degraded_ms=read[AGENT_DEGRADED],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -25,8 +25,8 @@ SNAPSHOT_LIMIT = 64 << 20
 REREAD_S = 0.25
 """The least time from one read to the next that an event asks for: a burst costs two, and the last event of
 it is still in the table within half a second."""
-LARGE = 256 << 10
-"""Bytes from which a snapshot is read in a thread, so that requests go on meanwhile."""
+LARGE = 128 << 10
+"""Bytes from which a snapshot is read in a thread, so that requests go on meanwhile: read anew, one takes 6 ms."""
 GROUPS_LIMIT = 2048
 """Groups of one daemon that are used: each costs every rebuild of the table a little, and a prober."""
 PROBLEMS_SAID = 20
@@ -48,7 +48,7 @@ class Daemon:
         self.claim = claim
         """Why it is watched; replaced when the reasons change."""
         self.view: View | None = None
-        """The newest that was read."""
+        """The newest that was read; the same object for as long as the daemon says the same."""
         self.read_at: float | None = None
         """When that was, by `clock`."""
         self.error: str | None = None
@@ -61,7 +61,7 @@ class Daemon:
         self._poll_interval = poll_interval
         self._clock = clock
         self._failures = 0
-        self._problems: frozenset[Problem] = frozenset()
+        self._reading: Reading | None = None
         self._asked = asyncio.Event()
         self._running: tuple[asyncio.Task[None], ...] = ()
 
@@ -128,8 +128,8 @@ class Daemon:
         if answer.status != 200:
             raise WireError(f"HTTP {answer.status}")
         if len(answer.body) < LARGE:
-            return _read_bounded(answer.body)
-        return await asyncio.to_thread(_read_bounded, answer.body)
+            return _read_bounded(answer.body, self._reading)
+        return await asyncio.to_thread(_read_bounded, answer.body, self._reading)
 
     def _succeeded(self, reading: Reading) -> None:
         if self._failures:
@@ -139,13 +139,17 @@ class Daemon:
         self.read_at = self.answered_at = self._clock()
         self.error = None
         self._failures = 0
-        problems = frozenset(reading.problems)
-        new = [problem for problem in reading.problems if problem not in self._problems]
+        self._say(reading.problems, () if self._reading is None else self._reading.problems)
+        self._reading = reading
+
+    def _say(self, problems: Sequence[Problem], before: Sequence[Problem]) -> None:
+        """Log what is wrong with a snapshot and was not with the one before."""
+        known = frozenset(before)
+        new = [problem for problem in problems if problem not in known]
         for problem in new[:PROBLEMS_SAID]:
             log("snapshot_problem", daemon=self.claim.address, path=problem.path, problem=problem.message)
         if len(new) > PROBLEMS_SAID:
             log("snapshot_problem", daemon=self.claim.address, more=len(new) - PROBLEMS_SAID)
-        self._problems = problems
 
     def _failed(self, error: str) -> None:
         if not self._failures:
@@ -154,12 +158,12 @@ class Daemon:
         self.error = error
 
 
-def _read_bounded(body: bytes) -> Reading:
+def _read_bounded(body: bytes, before: Reading | None) -> Reading:
     """Raises WireError."""
-    reading = read_snapshot(body)
+    reading = read_snapshot(body, before)
     groups = reading.view.groups
     if len(groups) <= GROUPS_LIMIT:
         return reading
     kept = {name: groups[name] for name in sorted(groups)[:GROUPS_LIMIT]}
     problem = Problem("groups", f"{len(groups)} groups; the first {GROUPS_LIMIT} by name are used")
-    return Reading(replace(reading.view, groups=kept), (*reading.problems, problem))
+    return replace(reading, view=replace(reading.view, groups=kept), problems=(*reading.problems, problem))

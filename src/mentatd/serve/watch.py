@@ -1,7 +1,8 @@
 """The watch set: starts and ends the watches, and hands their views to the cluster.
 
 Level-triggered: each fact (a poll's result, an announcement, a change of this box's networks) leads to one
-`choose` over all claims, and the difference to what runs is carried out.
+`choose` over all claims, and the difference to what runs is carried out. A poll that shows what the last choice
+was made of leads to none: twenty daemons that name each other are 400 claims.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ RETIRE_S = 3600.0
 """A watch that was only heard of is dropped when it has been unreachable for so long."""
 REMEMBER_S = 600.0
 """How long it is remembered which node answered at an address that is no longer watched."""
+
+_Shown = tuple[Finding, tuple[Claim, ...]]
+"""What the watch on a daemon has found, and the peers that its view names."""
 
 
 class Watches:
@@ -59,6 +63,7 @@ class Watches:
         self._peers: dict[str, tuple[View, bool, tuple[Claim, ...]]] = {}
         self._retired: set[str] = set()
         self._ended: dict[str, tuple[Finding, float]] = {}
+        self._chosen_from: dict[str, _Shown] = {}
         self._bridging: dict[str, str] = {}
         self._daemons: dict[str, Daemon] = {}
         self._full_said = False
@@ -112,7 +117,10 @@ class Watches:
             self._arrived(daemon.claim.address)
         elif self._clock() - daemon.answered_at > RETIRE_S and daemon.claim.source != "seed":
             self._retire(daemon)
-        self._reconcile()
+            self._reconcile()
+            return
+        if self._chosen_from.get(daemon.claim.address) != self._shown(daemon) or self._has_forgotten():
+            self._reconcile()
 
     def _put_view(self, daemon: Daemon) -> None:
         if daemon.view is not None and daemon.read_at is not None:
@@ -133,21 +141,42 @@ class Watches:
         """Bring the watches that run in line with all claims."""
         if self._closed:
             return
+        shown = {address: self._shown(daemon) for address, daemon in self._daemons.items()}
         claims = self._claims()
         chosen = choose(claims, self._findings(claims), bound=BOUND)
         if chosen.left_out:
             self._say_full()
-        wanted = {claim.address: claim for claim in chosen.claims}
-        for address, claim in wanted.items():
-            daemon = self._daemons.get(address)
-            if daemon is None:
-                self._begin(claim)
-            elif daemon.claim != claim:
-                daemon.claim = claim
-                if daemon.connected:
-                    self._put_view(daemon)
-        for address in [address for address in self._daemons if address not in wanted]:
+        # carrying it out changes what the next choice is made of
+        self._chosen_from = {} if self._carry_out(chosen.claims) else shown
+
+    def _carry_out(self, chosen: Sequence[Claim]) -> bool:
+        """Whether anything had to be done."""
+        wanted = {claim.address: claim for claim in chosen}
+        begun = [claim for address, claim in wanted.items() if address not in self._daemons]
+        ended = [address for address in self._daemons if address not in wanted]
+        moved = [
+            daemon
+            for address, daemon in self._daemons.items()
+            if wanted.get(address, daemon.claim) != daemon.claim
+        ]
+        for claim in begun:
+            self._begin(claim)
+        for daemon in moved:
+            daemon.claim = wanted[daemon.claim.address]
+            if daemon.connected:
+                self._put_view(daemon)
+        for address in ended:
             self._end(address)
+        return bool(begun or moved or ended)
+
+    def _shown(self, daemon: Daemon) -> _Shown:
+        """All of this watch that a choice is made of."""
+        return daemon.finding(), self._peers_of(daemon)
+
+    def _has_forgotten(self) -> bool:
+        """It is time to forget which node answered somewhere."""
+        now = self._clock()
+        return any(until <= now for _, until in self._ended.values())
 
     def _claims(self) -> list[Claim]:
         """Seeds, announcements, and what the views name as peers.

@@ -39,6 +39,9 @@ class Report:
         self._found: list[Problem] = []
         self._more = 0
 
+    def __len__(self) -> int:
+        return len(self._found) + self._more
+
     def add(self, path: _Path, message: str) -> None:
         """Note one problem; past the limit it is only counted."""
         if len(self._found) < PROBLEM_LIMIT:
@@ -82,6 +85,11 @@ class Fields:
     def problems(self) -> tuple[Problem, ...]:
         """What was found wrong so far in the whole document, in the order in which it was read."""
         return self._report.problems()
+
+    @property
+    def problem_count(self) -> int:
+        """How many were found so far in the whole document."""
+        return len(self._report)
 
     def report(self, key: str, message: str) -> None:
         """Note that the field `key` is wrong."""

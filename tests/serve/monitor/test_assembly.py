@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -160,3 +161,12 @@ async def test_an_open_stream_does_not_hold_up_the_end() -> None:
             await reader.read()
             writer.close()
             await stopping
+
+
+async def test_the_guard_of_the_loop_goes_with_the_router() -> None:
+    def watched() -> bool:
+        return "guard" in [thread.name for thread in threading.enumerate()]
+
+    async with world():
+        assert watched()
+    assert not watched()

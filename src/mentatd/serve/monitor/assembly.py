@@ -16,6 +16,7 @@ from mentatd.serve.inflight import Inflight
 from mentatd.serve.monitor.engines import Engines
 from mentatd.serve.monitor.exposition import Exposition
 from mentatd.serve.monitor.feed import Feed
+from mentatd.serve.monitor.guard import Guard
 from mentatd.serve.monitor.history import History
 from mentatd.serve.monitor.lag import Lag
 from mentatd.serve.monitor.series import Series
@@ -56,6 +57,7 @@ class Monitor:
         self._history = History(self.traffic, self._timeline, self._series, answering)
         self._feed = Feed(self._stats, documents.status, self._history, self._engines)
         self._lag = Lag()
+        self._guard = Guard(self._lag)
         self._exposition = Exposition(
             Sources(
                 cluster,
@@ -86,6 +88,7 @@ class Monitor:
         self._tasks.start(self._timeline.run(), "timeline")
         self._tasks.start(self._series.run(), "series")
         self._lag.start()
+        self._guard.start()
 
     async def end_streams(self) -> None:
         """End the event streams, which would go on for as long as their readers do."""
@@ -96,4 +99,5 @@ class Monitor:
         await self._feed.close()
         await self._tasks.close()
         await self._engines.close()
+        await self._guard.close()
         self._lag.close()

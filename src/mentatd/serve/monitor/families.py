@@ -65,7 +65,9 @@ def _about_the_process(state: State) -> Iterator[Metric]:
     for side, number in state.connections.items():
         connections.add_metric((side,), number)
     yield connections
-    late = _histogram("event_loop_lag_seconds", "How late the event loop was, sampled twice a second.", ())
+    late = _histogram(
+        "event_loop_lag_seconds", "How late the event loop was, sampled ten times a second.", ()
+    )
     _add(late, (), state.lag, lag.BUCKETS)
     yield late
 
