@@ -11,12 +11,13 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src"
 
-BASE = {"errors", "log", "tasks", "version"}
-PURE = {"wire": {"errors"}, "cluster": {"errors", "wire"}}
+BASE = {"errors", "log", "origin", "tasks", "version"}
+PURE = {"wire": {"errors"}, "cluster": {"errors", "origin", "wire"}}
 COMPANION = BASE | {"wire", "http", "link", "environment", "options", "lifetime", "notify"}
 ROOMS = PURE | {
     "version": set(),
     "errors": set(),
+    "origin": set(),
     "log": set(),
     "tasks": {"log"},
     "notify": {"log"},

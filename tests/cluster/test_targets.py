@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mentatd.cluster.targets import Target, parse_target
+from mentatd.origin import Origin
 
 
 @pytest.mark.parametrize(
@@ -14,15 +15,13 @@ from mentatd.cluster.targets import Target, parse_target
     [
         (
             "http://10.0.0.2:8000/v1",
-            Target("http://10.0.0.2:8000/v1", "10.0.0.2", 8000, False, b"10.0.0.2:8000", b"", None),
+            Target("http://10.0.0.2:8000/v1", Origin("10.0.0.2", 8000, False), b"10.0.0.2:8000", b"", None),
         ),
         (
             "https://Engine.Example/llm/v1/",
             Target(
                 "https://Engine.Example/llm/v1/",
-                "engine.example",
-                443,
-                True,
+                Origin("engine.example", 443, True),
                 b"engine.example",
                 b"/llm",
                 None,
@@ -30,18 +29,22 @@ from mentatd.cluster.targets import Target, parse_target
         ),
         (
             "HTTP://[FD00::2]:80/v1",
-            Target("HTTP://[FD00::2]:80/v1", "fd00::2", 80, False, b"[fd00::2]", b"", None),
+            Target("HTTP://[FD00::2]:80/v1", Origin("fd00::2", 80, False), b"[fd00::2]", b"", None),
         ),
         (
             "http://[fe80::2%eth0]:8000/v1",
             Target(
-                "http://[fe80::2%eth0]:8000/v1", "fe80::2%eth0", 8000, False, b"[fe80::2]:8000", b"", None
+                "http://[fe80::2%eth0]:8000/v1",
+                Origin("fe80::2%eth0", 8000, False),
+                b"[fe80::2]:8000",
+                b"",
+                None,
             ),
         ),
-        ("http://h:443/api", Target("http://h:443/api", "h", 443, False, b"h:443", b"", b"/api")),
-        ("http://h:/", Target("http://h:/", "h", 80, False, b"h", b"", b"")),
-        ("http://h", Target("http://h", "h", 80, False, b"h", b"", b"")),
-        ("http://h/xv1", Target("http://h/xv1", "h", 80, False, b"h", b"", b"/xv1")),
+        ("http://h:443/api", Target("http://h:443/api", Origin("h", 443, False), b"h:443", b"", b"/api")),
+        ("http://h:/", Target("http://h:/", Origin("h", 80, False), b"h", b"", b"")),
+        ("http://h", Target("http://h", Origin("h", 80, False), b"h", b"", b"")),
+        ("http://h/xv1", Target("http://h/xv1", Origin("h", 80, False), b"h", b"", b"/xv1")),
     ],
 )
 def test_taken_apart(url: str, target: Target) -> None:

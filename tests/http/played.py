@@ -93,8 +93,13 @@ class Played:
         self.shared = shared or Shared(self.handler, limits, allowed, room, memory)
         self.transport = PlayedTransport(peer, descriptor)
         self.connection = ServedConnection(self.shared)
-        self.transport.set_protocol(self.connection)
+        self.transport.set_protocol(cast(asyncio.Protocol, self.connection))
         self.connection.connection_made(self.transport)
+
+    @property
+    def listens(self) -> bool:
+        """The connection itself is told what comes, not a reader of its body."""
+        return cast(object, self.transport.protocol) is self.connection
 
     def send(self, *pieces: bytes) -> None:
         """Each piece as one read, or as many as the protocol of the moment has room for."""

@@ -22,7 +22,7 @@ from mentatd.http.upstream import Origin, Upstream
 
 CERTS = Path(__file__).parent / "certs"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
-REQUEST = [b"GET / HTTP/1.1\r\nHost: e\r\n\r\n"]
+REQUEST = b"GET / HTTP/1.1\r\nHost: e\r\n\r\n", b""
 
 
 def trusting_the_test_ca() -> ssl.SSLContext:
@@ -46,7 +46,7 @@ async def exchange(pool: Pool, engine: Scripted) -> Upstream:
     """One whole exchange over a connection of the pool, or else a new one."""
     upstream = pool.take(engine.origin) or await pool.connect(engine.origin, timeout=5)
     sink = Recorder()
-    upstream.send(sink, REQUEST)
+    upstream.send(sink, *REQUEST)
     async with within():
         await sink.done.wait()
     assert sink.ends == ["ended"]
@@ -66,7 +66,7 @@ async def test_a_connection_is_taken_again_newest_first(pool: Pool) -> None:
         assert [one.reused, two.reused] == [False, False]
         for upstream in one, two:
             sink = Recorder()
-            upstream.send(sink, REQUEST)
+            upstream.send(sink, *REQUEST)
             async with within():
                 await sink.done.wait()
         assert len(pool) == 2
@@ -87,7 +87,7 @@ async def test_the_connection_can_be_taken_as_soon_as_its_answer_ends(pool: Pool
     async with scripted(answering(OK + b"\r\n")) as engine:
         upstream = await pool.connect(engine.origin, timeout=5)
         sink = Chained()
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         async with within():
             await sink.done.wait()
         assert sink.next is upstream
@@ -126,7 +126,7 @@ async def test_a_connection_idle_for_too_long_is_closed(pool: Pool, field: bytes
 
 async def exchange_on(upstream: Upstream) -> None:
     sink = Recorder()
-    upstream.send(sink, REQUEST)
+    upstream.send(sink, *REQUEST)
     async with within():
         await sink.done.wait()
     assert sink.ends == ["ended"]
@@ -242,7 +242,7 @@ async def test_a_close_that_the_loop_has_not_seen_yet_is_seen_when_taking(pool: 
         upstream = await pool.connect(origin, timeout=5)
         engine, _ = server.accept()
         sink = Recorder()
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         engine.send(OK + b"\r\n")
         async with within():
             await sink.done.wait()
@@ -264,7 +264,7 @@ async def test_a_request_that_met_the_close_teaches(pool: Pool) -> None:
         upstream.idle_since -= 2.0
         assert pool.take(engine.origin) is upstream
         sink = Recorder()
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         async with within():
             await sink.done.wait()
         assert sink.outcome.endswith("closed before an answer")
@@ -496,7 +496,7 @@ async def test_pausing_and_leaving_over_tls(pool: Pool) -> None:
     async with scripted(script, tls=engine_tls()) as engine:
         upstream = await pool.connect(engine.origin, timeout=5)
         sink = Pausing()
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         async with within():
             await sink.done.wait()
         assert sink.ends == ["ended"]
@@ -546,7 +546,7 @@ async def test_a_large_request_and_a_large_answer_over_tls(pool: Pool) -> None:
         upstream = await pool.connect(engine.origin, timeout=5)
         sink = Recorder()
         head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
-        upstream.send(sink, [head, memoryview(body)])
+        upstream.send(sink, head, memoryview(body))
         async with within():
             await sink.done.wait()
         assert sink.ends == ["ended"]
@@ -569,11 +569,11 @@ async def test_closing_cuts_what_runs_and_what_is_idle(pool: Pool) -> None:
     async with scripted(script) as engine:
         idle, running = [await pool.connect(engine.origin, timeout=5) for _ in range(2)]
         sink = Recorder()
-        idle.send(sink, [b"GET /idle HTTP/1.1\r\n\r\n"])
+        idle.send(sink, b"GET /idle HTTP/1.1\r\n\r\n", b"")
         async with within():
             await sink.done.wait()
         cut = Recorder()
-        running.send(cut, REQUEST)
+        running.send(cut, *REQUEST)
         async with within():
             await cut.headed.wait()
         await pool.close()

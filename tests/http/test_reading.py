@@ -14,8 +14,9 @@ from tests.http.serving import Answering, Gate, Seen, chunked, get, post
 from tests.http.shapes import REFUSED, TAKEN, Shape
 
 from mentatd.errors import Refusal
-from mentatd.http.headers import HeadReader
+from mentatd.http.headers import HeadReader, judge_head
 from mentatd.http.limits import PIPELINED_BYTES, Limits
+from mentatd.http.request import Head
 from mentatd.http.server import Connection, Request
 
 BIG = 300 * 1024
@@ -58,6 +59,28 @@ async def test_a_request_cut_anywhere_is_the_same_request(data: bytes, body: byt
     played.send(*(data[at : at + size] for at in range(0, len(data), size)))
     assert played.bodies == [body]
     assert played.statuses == [200]
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+async def test_a_client_that_repeats_its_head_is_judged_once(pipelined: bool) -> None:
+    judged = []
+
+    def judge(text: bytes) -> Head | Refusal:
+        judged.append(text)
+        return judge_head(text)
+
+    first = Played()
+    first.shared.judge = judge
+    second = Played(shared=first.shared)
+    bodies = [b"abc", b"", b"x" * 40, b"y" * BIG, b"z" * 10]
+    messages = [post("/a", body) for body in bodies]
+    second.send(*([b"".join(messages)] if pipelined else messages))
+    assert first.bodies == bodies
+    assert second.statuses == [200] * len(bodies)
+    assert len(judged) == 1
+    second.send(post("/a", b"q", "A: 1\r\n"))
+    assert first.bodies[-1] == b"q"
+    assert len(judged) == 2
 
 
 _MESSAGES = st.one_of(
@@ -298,7 +321,7 @@ async def test_a_request_that_ends_early_is_refused(data: bytes) -> None:
     played.send(data)
     played.end()
     assert played.statuses == [400]
-    assert played.transport.protocol is played.connection
+    assert played.listens
 
 
 async def test_a_refused_client_that_ends_is_closed() -> None:
@@ -373,7 +396,7 @@ async def test_a_body_must_go_on_by_a_kilobyte_in_each_time(head: bytes) -> None
     played.expire()
     assert played.statuses == [408]
     assert played.transport.asked == ["eof"]
-    assert played.transport.protocol is played.connection
+    assert played.listens
 
 
 async def test_a_request_that_is_answered_has_no_deadline_here() -> None:

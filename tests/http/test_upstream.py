@@ -21,7 +21,7 @@ from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
 
 OK = b"HTTP/1.1 200 OK\r\n"
-REQUEST = [b"POST /v1/x HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\n", b"{}"]
+REQUEST = b"POST /v1/x HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\n", b"{}"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def pool() -> AsyncIterator[Pool]:
 
 async def ask(pool: Pool, engine: Scripted, sink: Recorder, *, head_request: bool = False) -> Upstream:
     upstream = pool.take(engine.origin) or await pool.connect(engine.origin, timeout=5)
-    upstream.send(sink, REQUEST, head_request=head_request)
+    upstream.send(sink, *REQUEST, head_request=head_request)
     async with within():
         await sink.done.wait()
     return upstream
@@ -267,7 +267,7 @@ async def test_requests_of_any_size_arrive_whole(pool: Pool, size: int) -> None:
     async with scripted(script) as engine:
         sink = Recorder()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, [head, memoryview(body)])
+        upstream.send(sink, head, memoryview(body))
         async with within():
             await sink.done.wait()
     assert arrived == [head + body]
@@ -287,7 +287,7 @@ async def test_a_body_is_released_only_when_all_of_it_is_sent(pool: Pool) -> Non
     async with scripted(slow(script)) as engine:
         sink = Recorder()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, [b"", memoryview(body)])
+        upstream.send(sink, b"", memoryview(body))
         await asyncio.sleep(0.05)
         assert not sink.sent.is_set()
         read_on.set()
@@ -306,7 +306,7 @@ async def test_leaving_releases_the_body(pool: Pool) -> None:
     body = bytearray(LARGE)
     async with scripted(slow(script)) as engine:
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(Recorder(), [b"", memoryview(body)])
+        upstream.send(Recorder(), b"", memoryview(body))
         upstream.abandon()
         left.set()
         await until(lambda: len(pool) == 0)
@@ -332,7 +332,7 @@ async def test_an_answer_before_the_request_was_read_passes_and_ends_the_connect
     async with scripted(slow(script)) as engine:
         sink = Recorder()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, [b"x", bytes(64 << 20)])
+        upstream.send(sink, b"x", bytes(64 << 20))
         async with within():
             await sink.done.wait()
         assert (sink.ends, sink.wire) == (["ended"], b"large")
@@ -348,7 +348,7 @@ async def test_an_answer_of_an_engine_that_slams_the_door_is_not_lost(pool: Pool
     async with scripted(slow(script)) as engine:
         sink = Recorder()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, [b"x", bytes(64 << 20)])
+        upstream.send(sink, b"x", bytes(64 << 20))
         async with within():
             await sink.done.wait()
         assert (sink.ends, sink.wire) == (["ended"], b"large")
@@ -364,7 +364,7 @@ async def test_an_answer_that_stands_before_a_reset_is_read(
         upstream = await pool.connect(Origin("127.0.0.1", server.getsockname()[1]), timeout=5)
         engine, _ = server.accept()
         sink = Recorder()
-        upstream.send(sink, [b"x", bytes(100_000)])
+        upstream.send(sink, b"x", bytes(100_000))
         upstream.pause()  # so that it is the next write that meets the reset
         if answers:
             engine.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge")
@@ -386,7 +386,7 @@ async def test_a_connection_that_closed_before_the_request_fails_it_at_once(pool
         upstream = await pool.connect(engine.origin, timeout=5)
         await until(lambda: not upstream.open)
         sink = Recorder()
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         assert sink.outcome == f"{engine.url}: closed before the request was sent"
 
 
@@ -418,7 +418,7 @@ async def test_a_paused_answer_waits_in_the_engine(pool: Pool) -> None:
     async with scripted(script) as engine:
         sink = Pausing()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         async with within():
             await sink.headed.wait()
         before = -1
@@ -450,7 +450,7 @@ async def test_a_connection_that_was_paused_at_the_end_reads_on_in_the_pool(pool
     async with scripted(script) as engine:
         sink = Pausing()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         async with within():
             await sink.done.wait()
         hang_up.set()
@@ -477,7 +477,7 @@ async def test_the_engine_sees_at_once_that_the_sink_left(pool: Pool, when: str)
     async with scripted(script) as engine:
         sink = Recorder()
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, [b"x", bytes(64 << 20)] if when == "while sending" else REQUEST)
+        upstream.send(sink, *((b"x", bytes(64 << 20)) if when == "while sending" else REQUEST))
         async with within():
             await started.wait()
         if when == "in the body":
@@ -523,7 +523,7 @@ async def test_a_sink_may_leave_inside_any_call(pool: Pool, call: str, through: 
     async with scripted(script) as engine:
         sink = Leaving(through=through)
         upstream = await pool.connect(engine.origin, timeout=5)
-        upstream.send(sink, REQUEST)
+        upstream.send(sink, *REQUEST)
         await until(lambda: len(pool) == 0)
     last = "head_received" if call == "head_received" else "passed" if through else "body_received"
     assert heard == list(dict.fromkeys(["head_received", last]))
@@ -592,7 +592,7 @@ def test_any_bytes_any_cuts_end_exactly_once(
     keeper, transport, sink = Keeper(), Loopback(), Recorder(through=through)
     upstream = Upstream(Origin("engine", 80), keeper)
     upstream.connection_made(transport)
-    upstream.send(sink, REQUEST)
+    upstream.send(sink, *REQUEST)
     places = sorted({0, len(data)} | {at % (len(data) + 1) for at in cuts})
     for a, b in pairwise(places):
         if not transport.aborted:

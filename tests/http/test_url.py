@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mentatd.http.upstream import Origin
 from mentatd.http.url import Location, parse_url
+from mentatd.origin import Origin
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,3 @@ def test_nothing_else_escapes(url: str) -> None:
         return
     assert location.target.isascii()
     assert " " not in location.authority + location.target
-
-
-@pytest.mark.parametrize(
-    ("origin", "text"),
-    [
-        (Origin("10.0.0.2", 8000), "http://10.0.0.2:8000"),
-        (Origin("::1", 443, True), "https://[::1]:443"),
-    ],
-)
-def test_an_origin_names_itself(origin: Origin, text: str) -> None:
-    assert str(origin) == text

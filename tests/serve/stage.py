@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -14,11 +14,11 @@ from mentatd.cluster.targets import parse_target
 from mentatd.errors import Refusal, UpstreamBroken
 from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
+from mentatd.http.request import Body, Head, Request
 from mentatd.http.response import ResponseHead, read_head
 from mentatd.http.upstream import Origin
 from mentatd.serve.connecting import CONNECT_TIMEOUT_S, Means
 from mentatd.serve.exchange import Exchange
-from mentatd.serve.forwarding import Parcel
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
 
@@ -72,9 +72,9 @@ class Engine:
         self.forward: Callable[[bytes], object] | None = None
         self.fails = False
 
-    def send(self, sink: Any, pieces: Sequence[bytes | memoryview]) -> None:
+    def send(self, sink: Any, head: bytes, body: Body) -> None:
         self.sink = sink
-        self.sent += b"".join(pieces)
+        self.sent += head + body
         if self.fails:
             sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000", "closed before the request was sent"))
 
@@ -152,34 +152,25 @@ class Stage:
         self.inflight.on_finished(self._finished)
         self.exchange: Exchange
         self.row: Row
+        self.request: Request
 
-    def _finished(self, row: Row, status: int, failure: str | None) -> None:
-        self.ends.append((status, failure))
+    def _finished(self, row: Row) -> None:
+        self.ends.append((row.status, row.failure))
         self.rows.append(row)
 
-    def start(
-        self, *, connected: bool = True, body: bytes | memoryview = b'{"model":"m"}', path: str = "/v1/x"
-    ) -> None:
+    def start(self, *, connected: bool = True, body: Body = b'{"model":"m"}', path: str = "/v1/x") -> None:
         if connected:
             self.pool.idle["10.0.0.2"] = self.engine
         now = asyncio.get_running_loop().time
         suspect = lambda group, url: self.suspects.append((group, url))  # noqa: E731
         means = Means(cast(Pool, self.pool), self.inflight, self.tasks, suspect, now)
-        parcel = Parcel(b"/v1/x", b"\r\nA: 1", body)
         targets = tuple(parse_target(base) for base in (FIRST, SECOND))
-        self.exchange = Exchange(means, cast(Connection, self.client), parcel, targets)
-        self.row = self.inflight.enter(
-            self.exchange,
-            model="m",
-            group="glm",
-            address=FIRST,
-            client="10.0.0.9",
-            path=path,
-            prompt_bytes=13,
-            stream=True,
-            now=now(),
-        )
-        self.exchange.start(self.row)
+        self.row = Row("m", "glm", FIRST, "10.0.0.9", path, prompt_bytes=13, stream=True, started=now())
+        self.request = Request(Head("POST", b"/v1/x"), body)
+        client = cast(Connection, self.client)
+        self.exchange = Exchange(means, client, self.row, self.request, b"\r\nA: 1", targets)
+        self.inflight.enter(self.row, self.exchange)
+        self.exchange.start()
 
     def failure(self) -> None:
         self.engine.sink.exchange_failed(UpstreamBroken("http://10.0.0.2:8000", "closed"))

@@ -181,6 +181,18 @@ async def test_an_idle_connection_of_the_next_address_is_used(stage: Stage) -> N
     stage.exchange.client_lost()
 
 
+async def test_the_body_is_held_until_it_is_sent_and_no_longer(stage: Stage) -> None:
+    stage.start(connected=False)
+    await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000", "refused"))
+    await until(lambda: "10.0.0.3" in stage.pool.pending)
+    assert stage.request.body == b'{"model":"m"}'
+    await stage.pool.settle("10.0.0.3", stage.engine)
+    await until(lambda: stage.engine.sent)
+    assert stage.engine.sent.endswith(b'\r\n\r\n{"model":"m"}')
+    assert stage.request.body == b""
+    stage.exchange.client_lost()
+
+
 async def test_502_names_the_group_and_every_address(stage: Stage) -> None:
     stage.start(connected=False)
     await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000", "connection refused"))

@@ -21,12 +21,12 @@ from mentatd.cluster.targets import parse_target
 from mentatd.errors import Refusal
 from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
+from mentatd.http.request import Head, Request
 from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Origin, Upstream
 from mentatd.serve.connecting import Means
 from mentatd.serve.exchange import Exchange
-from mentatd.serve.forwarding import Parcel
-from mentatd.serve.inflight import Inflight
+from mentatd.serve.inflight import Inflight, Row
 from mentatd.serve.proxy import Proxy, Routes
 from mentatd.tasks import Tasks
 from mentatd.wire.openai import render_refusal
@@ -131,11 +131,13 @@ async def test_what_an_engine_breaks_never_looks_whole(
     engines, client, inflight, tasks = Engines(), Client(), Inflight(100.0), Tasks("test")
     client.http10 = http10
     means = Means(cast(Pool, engines), inflight, tasks, lambda *_: None, lambda: 1.0)
-    exchange = Exchange(means, cast(Connection, client), Parcel(b"/v1/x", b"", b"{}"), TARGETS)
+    row = Row("m", "g", "a", "c", "/v1/x", prompt_bytes=2, stream=True, started=1.0)
+    request = Request(Head("POST", b"/v1/x"), b"{}")
+    exchange = Exchange(means, cast(Connection, client), row, request, b"", TARGETS)
     ends: list[tuple[int, str | None]] = []
-    inflight.on_finished(lambda _, status, failure: ends.append((status, failure)))
-    about = {"model": "m", "group": "g", "address": "a", "client": "c", "path": "/v1/x"}
-    exchange.start(inflight.enter(exchange, **about, prompt_bytes=2, stream=True, now=1.0))
+    inflight.on_finished(lambda row: ends.append((row.status, row.failure)))
+    inflight.enter(row, exchange)
+    exchange.start()
     for number, piece in enumerate(pieces):
         if isinstance(piece, bytes):
             engines.say(piece)
@@ -191,7 +193,12 @@ class Handler:
 
     def __init__(self, proxy: Proxy) -> None:
         self.admit = proxy.admit
-        self.handle = proxy.handle
+        self._proxy = proxy
+
+    def handle(self, request: Request, connection: Connection) -> None:
+        head = request.head
+        head.note = head.note or self._proxy.forwarder(head)
+        head.note(request, connection)
 
     def refuse(self, refusal: Refusal, request: object) -> tuple[bytes, bytes]:
         return b"application/json", render_refusal(refusal)

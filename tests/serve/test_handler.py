@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,21 +15,30 @@ from tests.support.clock import Clock
 from tests.support.deadlines import within
 from tests.support.views import group, probe
 
-from mentatd.cluster.routes import EMPTY, build
+from mentatd.cluster.routes import EMPTY, RouteTable, build
 from mentatd.errors import Refusal
+from mentatd.http.request import Head
 from mentatd.http.server import Connection, Request, Server
+from mentatd.serve.answering import Answer as Answering
+from mentatd.serve.cors import EVERYBODY, Cors
 from mentatd.serve.handler import UNREAD_BODY_LIMIT, Endpoint, RouterHandler
 from mentatd.serve.status import Documents
 
 
 class Proxy:
-    """Says which path it was given."""
+    """Says which path it was given, and remembers for which heads it was asked."""
+
+    def __init__(self, word: str = "proxied") -> None:
+        self.asked: list[str] = []
+        self._word = word
 
     def admit(self, request: Request) -> Refusal | int:
         return 1 << 20
 
-    def handle(self, request: Request, connection: Connection) -> None:
-        connection.answer(200, f"proxied {request.path}".encode(), b"text/plain")
+    def forwarder(self, head: Head) -> Answering:
+        self.asked.append(head.path)
+        text = f"{self._word} {head.path}".encode()
+        return lambda request, connection: connection.answer(200, text, b"text/plain")
 
 
 @dataclass
@@ -42,16 +52,22 @@ class Answer:
         return json.loads(self.body)
 
 
+NOW = 1000.0
+
+
+def table(model: str) -> RouteTable:
+    """One group, which serves this model."""
+    glm = group("glm")
+    return build({"glm": glm}, {"glm": probe(glm, model, at=NOW)}, previous=EMPTY, now=NOW, fresh_s=18.0)
+
+
 class Router:
     """A server with the handler under test."""
 
-    def __init__(self) -> None:
-        glm = group("glm")
-        now = 1000.0
-        table = build(
-            {"glm": glm}, {"glm": probe(glm, "org/m", at=now)}, previous=EMPTY, now=now, fresh_s=18.0
-        )
-        documents = Documents(cast("Any", SimpleNamespace(table=table)), tuple, clock=Clock(now))
+    def __init__(self, proxy: Proxy | None = None, cors: Cors | None = None) -> None:
+        self.proxy = proxy or Proxy()
+        self.published = SimpleNamespace(table=table("org/m"))
+        documents = Documents(cast("Any", self.published), tuple, clock=Clock(NOW))
 
         def echo(request: Request, connection: Connection) -> None:
             connection.answer(200, bytes(request.body), b"text/plain")
@@ -63,7 +79,7 @@ class Router:
         def refused(refusal: Refusal, request: Request | None, forwarded: bool) -> None:
             self.refused.append((refusal.code, request.path if request else "", forwarded))
 
-        self.server = Server(RouterHandler(Proxy(), documents, own, refused))
+        self.server = Server(RouterHandler(self.proxy, documents, own, refused, cors))
 
     async def ask(self, method: str, path: str, fields: str = "", body: bytes = b"") -> Answer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
@@ -81,12 +97,20 @@ class Router:
         return Answer(int(lines[0].split()[1]), {name.lower(): value for name, value in pairs}, rest)
 
 
+@asynccontextmanager
+async def serving(proxy: Proxy | None = None, cors: Cors | None = None) -> AsyncIterator[Router]:
+    router = Router(proxy, cors)
+    await router.server.start(0, ("127.0.0.1",))
+    try:
+        yield router
+    finally:
+        await router.server.close()
+
+
 @pytest.fixture
 async def router() -> AsyncIterator[Router]:
-    router = Router()
-    await router.server.start(0, ("127.0.0.1",))
-    yield router
-    await router.server.close()
+    async with serving() as router:
+        yield router
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/", "/v1", "/v1/", "/v1/models?x=/y"])
@@ -223,3 +247,53 @@ async def test_no_preflight_is_granted_unless_it_is_set(router: Router) -> None:
     answer = await router.ask("OPTIONS", "/x", "Origin: http://a\r\nAccess-Control-Request-Method: POST\r\n")
     assert answer.status == 204
     assert not [name for name in answer.fields if name.startswith("access-control")]
+
+
+async def test_who_answers_is_asked_once_a_head(router: Router) -> None:
+    for body in (b"{}", b"[1]", b"x" * 20_000):
+        assert (await router.ask("POST", "/x", body=body)).body == b"proxied /x"
+    assert router.proxy.asked == ["/x"]
+    await router.ask("POST", "/x", "A: 1\r\n", b"{}")
+    await router.ask("POST", "/y", body=b"{}")
+    assert router.proxy.asked == ["/x", "/x", "/y"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models", 200),
+        ("GET", "/v1/models/nothing", 404),
+        ("GET", "/nothing", 404),
+        ("PUT", "/own", 405),
+        ("OPTIONS", "/own", 204),
+        ("POST", "/own", 200),
+        ("POST", "/x", 200),
+    ],
+)
+async def test_a_head_that_comes_again_is_answered_alike(
+    router: Router, method: str, path: str, status: int
+) -> None:
+    first, again = [await router.ask(method, path, body=b"{}") for _ in range(2)]
+    assert first.status == status
+    assert (again.status, again.body) == (first.status, first.body)
+    for answer in (first, again):
+        del answer.fields["date"]
+    assert again.fields == first.fields
+    if status >= 400:
+        assert len(router.refused) == 2
+
+
+async def test_a_head_that_comes_again_is_answered_with_the_newest_document(router: Router) -> None:
+    assert (await router.ask("GET", "/v1/models")).json["data"] == [{"id": "org/m"}]
+    router.published.table = table("org/new")
+    assert (await router.ask("GET", "/v1/models")).json["data"] == [{"id": "org/new"}]
+
+
+async def test_two_servers_of_one_process_answer_each_for_itself() -> None:
+    page = "Origin: https://chat.example\r\nSec-Fetch-Site: cross-site\r\n"
+    async with serving(Proxy("one")) as one, serving(Proxy("other"), Cors(frozenset({EVERYBODY}))) as other:
+        for _ in range(2):
+            assert (await one.ask("POST", "/x", body=b"{}")).body == b"one /x"
+            assert (await other.ask("POST", "/x", body=b"{}")).body == b"other /x"
+            assert (await one.ask("POST", "/x", page, b"{}")).status == 403
+            assert (await other.ask("POST", "/x", page, b"{}")).body == b"other /x"

@@ -31,18 +31,10 @@ class Meter:
 
 
 def enter(inflight: Inflight, group: str = "g", *, now: float | None = None) -> Carrier:
-    carrier = Carrier(inflight)
-    carrier.row = inflight.enter(
-        carrier,
-        model="m",
-        group=group,
-        address="http://e/v1",
-        client="10.0.0.9",
-        path="/v1/x",
-        prompt_bytes=7,
-        stream=True,
-        now=asyncio.get_running_loop().time() if now is None else now,
-    )
+    started = asyncio.get_running_loop().time() if now is None else now
+    row = Row("m", group, "http://e/v1", "10.0.0.9", "/v1/x", prompt_bytes=7, stream=True, started=started)
+    carrier = Carrier(inflight, row)
+    inflight.enter(row, carrier)
     return carrier
 
 
@@ -71,6 +63,7 @@ async def test_a_row_says_what_it_carries(inflight: Inflight) -> None:
     assert (row.model, row.group, row.address, row.client) == ("m", "g", "http://e/v1", "10.0.0.9")
     assert (row.path, row.prompt_bytes, row.stream, row.started) == ("/v1/x", 7, True, 3.0)
     assert (row.first_byte, row.ended, row.out_bytes) == (None, None, 0)
+    assert (row.status, row.failure, row.sent) == (0, None, False)
     inflight.close()
 
 
@@ -113,9 +106,7 @@ async def test_a_row_that_ended_tells_whether_an_engine_took_the_request(infligh
 
 async def test_observers_hear_of_every_end_once(inflight: Inflight) -> None:
     heard: list[tuple[str, int, str | None, bool]] = []
-    inflight.on_finished(
-        lambda row, status, failure: heard.append((row.id, status, failure, row.ended is not None))
-    )
+    inflight.on_finished(lambda row: heard.append((row.id, row.status, row.failure, row.ended is not None)))
     carrier = enter(inflight)
     leave(carrier, 499, "the client left")
     leave(carrier)
@@ -127,12 +118,12 @@ async def test_observers_hear_of_every_end_once(inflight: Inflight) -> None:
 async def test_a_failing_observer_harms_nothing(
     inflight: Inflight, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(row: Row, status: int, failure: str | None) -> None:
+    def fail(row: Row) -> None:
         raise RuntimeError("no")
 
     heard: list[int] = []
     inflight.on_finished(fail)
-    inflight.on_finished(lambda row, status, failure: heard.append(status))
+    inflight.on_finished(lambda row: heard.append(row.status))
     leave(enter(inflight))
     assert heard == [200]
     assert "event=observer_failed" in capsys.readouterr().err
@@ -174,7 +165,7 @@ async def test_a_request_that_ends_another_one_meanwhile() -> None:
     inflight = Inflight(100.0)
     now = asyncio.get_running_loop().time()
     first, second = enter(inflight, now=now - 200), enter(inflight, now=now - 200)
-    inflight.on_finished(lambda row, status, failure: leave(second))
+    inflight.on_finished(lambda row: leave(second))
     async with within():
         await first.late.wait()
     assert len(inflight) == 0

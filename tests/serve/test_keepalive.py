@@ -15,9 +15,9 @@ from mentatd.serve.keepalive import Keepalives
 class Carrier:
     """Counts how often it was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, row: Row) -> None:
         self.told: list[tuple[float, float]] = []
-        self.row: Row
+        self.row = row
 
     def deadline_passed(self) -> None: ...
 
@@ -33,18 +33,10 @@ async def inflight() -> AsyncIterator[Inflight]:
 
 
 def enter(inflight: Inflight, *, age: float = 0.0, stream: bool = True) -> Carrier:
-    carrier = Carrier()
-    carrier.row = inflight.enter(
-        carrier,
-        model="m",
-        group="g",
-        address="http://e/v1",
-        client="10.0.0.9",
-        path="/v1/x",
-        prompt_bytes=7,
-        stream=stream,
-        now=asyncio.get_running_loop().time() - age,
-    )
+    started = asyncio.get_running_loop().time() - age
+    row = Row("m", "g", "http://e/v1", "10.0.0.9", "/v1/x", prompt_bytes=7, stream=stream, started=started)
+    carrier = Carrier(row)
+    inflight.enter(row, carrier)
     return carrier
 
 

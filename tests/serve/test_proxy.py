@@ -78,7 +78,12 @@ class Handler:
 
     def __init__(self, proxy: Proxy) -> None:
         self.admit = proxy.admit
-        self.handle: Callable[[Request, Connection], None] = proxy.handle
+        self._proxy = proxy
+
+    def handle(self, request: Request, connection: Connection) -> None:
+        head = request.head
+        head.note = head.note or self._proxy.forwarder(head)
+        head.note(request, connection)
 
     def refuse(self, refusal: Refusal, request: Request | None) -> tuple[bytes, bytes]:
         return b"application/json", render_refusal(refusal)
@@ -129,7 +134,7 @@ class Router:
         self.cluster = Cluster()
         self.inflight = Inflight(timeout_s)
         self.ends: list[tuple[Row, int, str | None]] = []
-        self.inflight.on_finished(lambda row, status, failure: self.ends.append((row, status, failure)))
+        self.inflight.on_finished(lambda row: self.ends.append((row, row.status, row.failure)))
         self.pool = Pool()
         self.proxy = Proxy(self.cluster, self.pool, self.inflight)
         self.server = Server(Handler(self.proxy))
@@ -244,7 +249,10 @@ async def test_hop_by_hop_fields_stop_here_in_both_directions(router: Router) ->
         (b"", [b"Content-Type: application/json"]),
         (b"Content-Type:\r\n", [b"Content-Type: application/json"]),
         (b"Content-Type: application/x-www-form-urlencoded\r\n", [b"Content-Type: application/json"]),
-        (b"content-type: multipart/form-data; boundary=x\r\n", [b"Content-Type: application/json"]),
+        (
+            b"content-type: multipart/form-data; boundary=x\r\n",
+            [b"content-type: multipart/form-data; boundary=x"],
+        ),
         (
             b"content-type: Application/JSON; charset=utf-8\r\n",
             [b"content-type: Application/JSON; charset=utf-8"],
@@ -261,6 +269,21 @@ async def test_a_json_body_goes_with_a_type_that_engines_take(
     assert await client.ask(post(fields=sent)) == ANSWER
     assert [line for line in recorder.head if line.lower().startswith(b"content-type")] == expected
     assert recorder.body == BODY
+
+
+async def test_one_head_may_carry_json_and_a_form(router: Router) -> None:
+    recorder = Recorder()
+    await router.engine(recorder)
+    client = await router.client()
+    form = b"Content-Type: application/x-www-form-urlencoded"
+    for body, expected in (
+        (BODY, b"Content-Type: application/json"),
+        (b"model=m", form),
+        (b"model=m&x", form),
+    ) * 2:
+        assert await client.ask(post(body, fields=form + b"\r\n")) == ANSWER
+        assert recorder.head[2:] == [b"Content-Length: %d" % len(body), expected]
+        assert recorder.body == body
 
 
 async def test_a_form_goes_by_its_field_and_byte_for_byte(router: Router) -> None:
@@ -390,7 +413,7 @@ async def test_a_client_that_leaves_while_its_body_is_decoded(router: Router) ->
     await router.engine(recorder)
     connection = cast(Connection, SimpleNamespace(flow=None, reserve=None))
     request = Request(Head("POST", b"/v1/x", b"Content-Encoding: gzip\r\n", odd=True), gzip.compress(BODY))
-    router.proxy.handle(request, connection)
+    router.proxy.forwarder(request.head)(request, connection)
     assert connection.flow is not None
     connection.flow.client_paused()
     connection.flow.client_resumed()

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from mentatd.cluster.sources import parse_address
+from mentatd.origin import Origin
 
 _BASE = re.compile(
     r"(https?)://"
@@ -24,10 +25,8 @@ class Target:
 
     url: str
     """The base exactly as announced or derived: the group's candidate."""
-    host: str
-    """A name or a literal address, without brackets, with its scope id if it has one."""
-    port: int
-    tls: bool
+    origin: Origin
+    """Where connections to it go."""
     authority: bytes
     """For the Host field: `10.0.0.2:8000`, without the scheme's own port and without a scope id (RFC 6874)."""
     prefix: bytes
@@ -69,9 +68,7 @@ def parse_target(url: str) -> Target:
     under_v1 = path.endswith("/v1")
     return Target(
         url=url,
-        host=host,
-        port=port,
-        tls=own_port == _SCHEME_PORT["https"],
+        origin=Origin(host, port, own_port == _SCHEME_PORT["https"]),
         authority=authority.encode(),
         prefix=path.removesuffix("/v1").encode() if under_v1 else b"",
         whole=None if under_v1 else path.encode(),

@@ -127,8 +127,8 @@ class Client:
             upstream = await self._pool.connect(origin, timeout=min(deadline.left(), question.connect_within))
         exchange = Exchange(upstream, deadline)
         try:
-            pieces = [question.head, question.body]
-            upstream.send(exchange, pieces, head_request=question.method == "HEAD", last=not question.keep)
+            bare = question.method == "HEAD"
+            upstream.send(exchange, question.head, question.body, head_request=bare, last=not question.keep)
             yield Streaming(exchange, await exchange.head())
         finally:
             exchange.leave()

@@ -42,8 +42,9 @@ class State(enum.Enum):
 _ANSWERING = State.ANSWERING
 
 
-class Connection(asyncio.Protocol):
-    """One client connection. Requests are answered one at a time, in order.
+class Connection:
+    """One client connection: an `asyncio.Protocol` by its methods, and by no base class, so that mypyc can make it a
+    native one. Requests are answered one at a time, in order.
 
     A handler or a flow calls `answer` or `refuse` for a whole answer, or `write` for bytes that it framed itself and
     then `end` or `cut`. Once the answer has ended or `Flow.client_lost` has come, these do nothing, and `write` must

@@ -5,12 +5,14 @@ here: other versions and start lines, a chunked body under HTTP/1.0 or with a se
 a target that names another host.
 
 Clients repeat their heads byte for byte, but for the length of the body. So the number in Content-Length is read
-first, a head is judged as if it were 0, and the newest verdicts are kept: a known head costs one look-up.
+first, a head is judged as if it were 0, and the newest verdicts are kept: a known head costs one look-up, and the
+one that a connection brought last, two comparisons.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -31,6 +33,7 @@ _BARE_LF = re.compile(rb"(?<!\r)\n")
 _LENGTH_LINE = re.compile(
     rb"\r\n[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)"
 )
+_LENGTH_DIGITS: Final = 18
 # The patterns below run on fields in lower case that begin with the CRLF of the start line.
 _ODD = re.compile(
     rb"\r\n(?:connection:(?![ \t]*keep-alive[ \t]*\r\n)|keep-alive:|proxy-|transfer-encoding:|te:|trailer:"
@@ -45,15 +48,22 @@ _ABSOLUTE = re.compile(rb"https?://([^/?]+)([/?].*)?", re.IGNORECASE)
 _COPIED_BYTES: Final = 4096  # above it a view of what was read costs less than a copy
 _KEPT_HEADS: Final = 256
 _LARGEST_KEPT: Final = 4096  # with it, what is kept of heads stays under 4 MiB
+_LARGEST_HELD: Final = 2048  # each connection may hold one of its own
+
+
+Judge = Callable[[bytes], Head | Refusal]
+"""`judge_head`, as a rule with a memory."""
 
 
 class HeadReader:
     """Reads the heads of one connection, in order. Holds at most one incomplete head."""
 
-    __slots__ = ("_held", "_line_seen", "_peer", "_scanned")
+    __slots__ = ("_held", "_judge", "_line_seen", "_newest", "_peer", "_scanned")
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, judge: Judge) -> None:
         self._peer = peer
+        self._judge = judge
+        self._newest: Head | None = None
         self._held = bytearray()
         self._scanned = 0  # how far `_held` is known to hold no end of a head
         self._line_seen = False
@@ -76,6 +86,12 @@ class HeadReader:
         """
         if self._held:
             return self._read_more(data)
+        newest = self._newest
+        if newest is not None and data.startswith(newest.up_to_length):
+            first = len(newest.up_to_length)
+            last = data.find(newest.behind_length, first, first + _LENGTH_DIGITS + len(newest.behind_length))
+            if last > first and (digits := data[first:last]).isdigit():
+                return self._with_body(newest, int(digits), data, last + len(newest.behind_length))
         end = data.find(_END)
         if end < 0:
             self._held += data
@@ -117,9 +133,14 @@ class HeadReader:
         else:
             first, last = line.span(1)
             length, text = int(line[1]), data[:first] + b"0" + data[last:body]
-        head = judge(text) if body <= _LARGEST_KEPT else _judge(text)
+        head = self._judge(text) if body <= _LARGEST_KEPT else judge_head(text)
         if isinstance(head, Refusal):
             return head, b""
+        self._newest = head if head.up_to_length and body <= _LARGEST_HELD else None
+        return self._with_body(head, length, data, body)
+
+    def _with_body(self, head: Head, length: int, data: bytes, body: int) -> tuple[Request, bytes]:
+        """The request whose body begins at `body` of `data`."""
         stop = body + length
         if head.chunked or length > PLAIN_BODY_BYTES or stop > len(data):
             return Request(head, b"", None if head.chunked else length, self._peer), data[body:]
@@ -139,7 +160,7 @@ class _Complete:
         self.complete = True
 
 
-def _judge(text: bytes) -> Head | Refusal:
+def judge_head(text: bytes) -> Head | Refusal:
     """Judge one head, its blank line included, whose Content-Length is 0 where it is a number at all."""
     end = len(text) - len(_END)
     start = _START.match(text)
@@ -167,12 +188,17 @@ def _judge(text: bytes) -> Head | Refusal:
     if counted is not None:
         fields = fields[: counted.start()] + fields[counted.end() :]
     head = Head(method.decode(), path, fields[2:], odd=odd, http10=http10)
+    if counted is not None:
+        split = start.end() - 2 + counted.start(1)
+        head.up_to_length, head.behind_length = text[:split], text[split + 1 :]
     if (odd or http10) and not _take_framing(head):
         return refusals.CODING
     return refusals.CODING if head.chunked and counted is not None else head
 
 
-judge = lru_cache(_KEPT_HEADS)(_judge)
+def remembering() -> Judge:
+    """`judge_head` with a memory of its own, so that what its heads' `note` holds is one handler's."""
+    return lru_cache(_KEPT_HEADS)(judge_head)
 
 
 def _ask_llhttp(text: bytes, *, ends: bool) -> Refusal | None:

@@ -7,7 +7,9 @@ ever holds a second copy of it, and so that the one who owns it learns when it c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+from mentatd.http.request import Body
 
 _JOIN = 32768
 """A request up to this size is copied into one piece: one `write` is cheaper than gathering."""
@@ -26,7 +28,7 @@ class Outgoing:
     """Something of the request has not been handed to the kernel."""
 
     def __init__(self, transport: asyncio.Transport, on_sent: Callable[[], None], *, tls: bool) -> None:
-        """`on_sent` is called when all of a request has been handed to the kernel, maybe inside `start`."""
+        """`on_sent` is called when all of a request has been handed to the kernel, but for what `start` says."""
         # No high water: `pause_writing` then says that the kernel did not take all, `resume_writing` that it has
         # (TLS pauses at, not above, its mark).
         transport.set_write_buffer_limits(high=1 if tls else 0, low=0)
@@ -36,19 +38,20 @@ class Outgoing:
         self._blocked = False
         self.under_way = False
 
-    def start(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Write a request; all but its last piece should be small."""
+    def start(self, head: bytes, body: Body) -> bool:
+        """Write a request. True: the kernel has all of a small one; else `on_sent` is called, maybe at once."""
         self.under_way = True
-        if sum(map(len, pieces)) <= _JOIN:
-            self._transport.write(b"".join(pieces))
-            if self.under_way and not self._blocked:
-                self.under_way = False
-                self._on_sent()
-            return
-        last = memoryview(pieces[-1])
+        if len(head) + len(body) <= _JOIN:
+            self._transport.write(head + body)
+            if not self.under_way:  # TLS tells inside `write`
+                return False
+            self.under_way = self._blocked
+            return not self._blocked
+        last = memoryview(body)
         self._unsent = last[_SLICE:]
-        self._transport.writelines([*pieces[:-1], last[:_SLICE]])
+        self._transport.writelines((head, last[:_SLICE]))
         self._go_on()
+        return False
 
     def stop(self) -> None:
         """Write no more of it, and let go of its body."""

@@ -11,11 +11,13 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from mentatd.errors import ConnectFailed
 from mentatd.http import reuse
 from mentatd.http.faults import describe
-from mentatd.http.upstream import Origin, ResponseHead, Upstream
+from mentatd.http.upstream import ResponseHead, Upstream
+from mentatd.origin import Origin
 
 MAX_IDLE_PER_ORIGIN = 256
 MAX_IDLE = 1024
@@ -117,8 +119,8 @@ class Pool:
         failures: dict[str, str] = {}
         for address in dict.fromkeys(str(entry[4][0]) for entry in found):
             try:
-                transport, upstream = await self._loop.create_connection(
-                    partial(Upstream, origin, self),
+                transport, made = await self._loop.create_connection(
+                    partial(self._new, origin),
                     address,
                     origin.port,
                     ssl=context,
@@ -133,8 +135,11 @@ class Pool:
                     site.learned = reuse.NO_LIMIT
             else:
                 _keep_alive(transport.get_extra_info("socket"))
-                return upstream
+                return cast(Upstream, made)
         raise ConnectFailed(origin, _summary(failures))
+
+    def _new(self, origin: Origin) -> asyncio.Protocol:
+        return cast(asyncio.Protocol, Upstream(origin, self))
 
     async def _tls_context(self) -> ssl.SSLContext:
         if self._context is None:

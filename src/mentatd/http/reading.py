@@ -58,7 +58,7 @@ class ServedConnection(ReceivingConnection):
         shared = self._shared
         shared.connections.add(self)
         peer = _peer_address(transport)
-        self._reader = HeadReader(peer)
+        self._reader = HeadReader(peer, shared.judge)
         # What the kernel had accepted before the server stopped must not hold up its end.
         patience = shared.limits.linger_s if shared.draining else shared.limits.keep_alive_s
         self.deadline = self._loop.time() + patience

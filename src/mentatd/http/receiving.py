@@ -6,7 +6,9 @@ what it sends stays in the kernels, and no timeout runs. That it left is noticed
 
 from __future__ import annotations
 
+import asyncio
 import math
+from typing import cast
 
 from mentatd.errors import Refusal
 from mentatd.http import refusals
@@ -60,7 +62,7 @@ class ReceivingConnection(Connection):
         elif length <= max(PLAIN_BODY_BYTES, len(rest)):
             self._body = Counted(length)
         else:
-            self._body = Mapped(self, length, rest, self._mapped_whole)
+            self._body = Mapped(cast(asyncio.Protocol, self), length, rest, self._mapped_whole)
             self._transport.set_protocol(self._body)
         if length is not None and not self._ask(length):
             self._wait()
@@ -102,7 +104,7 @@ class ReceivingConnection(Connection):
     def _mapped_whole(self, body: memoryview) -> None:
         request = self._request
         assert request is not None
-        self._transport.set_protocol(self)
+        self._transport.set_protocol(cast(asyncio.Protocol, self))
         request.body = body
         self._dispatch(request)
 
@@ -143,7 +145,7 @@ class ReceivingConnection(Connection):
     def _reject(self, refusal: Refusal, request: Request | None) -> None:
         """Refuse what was read so far, and read nothing more as a request: its body or what follows is in doubt."""
         if isinstance(self._body, Mapped):
-            self._transport.set_protocol(self)
+            self._transport.set_protocol(cast(asyncio.Protocol, self))
         self._body = None
         self._request = request
         self._close = True

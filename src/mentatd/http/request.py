@@ -16,6 +16,7 @@ class Head:
 
     __slots__ = (
         "_lower",
+        "behind_length",
         "chunked",
         "expects_continue",
         "fields",
@@ -27,6 +28,7 @@ class Head:
         "path",
         "query",
         "target",
+        "up_to_length",
     )
 
     def __init__(
@@ -53,6 +55,10 @@ class Head:
         """The client would use the connection again (RFC 9112 section 9.3)."""
         self.expects_continue = False
         """The client waits for `100 Continue` before it sends the body (RFC 9110 section 10.1.1)."""
+        self.up_to_length = b""
+        """What stands on the wire up to the number in Content-Length; empty where there is none."""
+        self.behind_length = b""
+        """What stands behind that number, the closing blank line included."""
         self.note: Any = None
         """What the handler has worked out from this head, for the next request that shares it."""
         self._lower = b"\r\n" + fields.lower()

@@ -185,20 +185,19 @@ class Body:
 class CountedBody(Body):
     """A body of a length known before (RFC 9112 section 6.2); 0 is a body that has ended."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_length",)
 
     def __init__(self, length: int) -> None:
         super().__init__()
-        self._left = length
+        self._length = length
         self.ended = length == 0
 
     def take(self, data: bytes) -> bytes:
-        left = self._left - len(data)
-        if left < 0:
-            data = data[:left]
-            left = 0
-        self._left = left
-        self.ended = not left
+        excess = self.payload_bytes + len(data) - self._length
+        if excess >= 0:
+            self.ended = True
+            if excess:
+                data = data[:-excess]
         self._count(data)
         return data
 

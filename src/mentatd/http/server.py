@@ -11,6 +11,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from mentatd.http import refusals
 from mentatd.http.accepting import Acceptor
@@ -93,8 +94,8 @@ class Server:
             )
         self._sweep.start()
 
-    def _new_connection(self) -> ServedConnection:
-        return ServedConnection(self._shared)
+    def _new_connection(self) -> asyncio.Protocol:
+        return cast(asyncio.Protocol, ServedConnection(self._shared))
 
     def _is_full(self, coming: int) -> bool:
         room = self._shared.room

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mentatd.http.descriptors import Room
 from mentatd.http.handler import Handler
+from mentatd.http.headers import Judge, remembering
 from mentatd.http.limits import Limits
 from mentatd.http.memory import BodyMemory
 from mentatd.http.request import Request
@@ -31,6 +32,8 @@ class Shared:
     """Of the bodies that are being read or forwarded."""
     every_answer: Callable[[Request | None], bytes] | None = None
     """Gives the field lines that the answer to a request carries, whoever writes its head."""
+    judge: Judge = field(default_factory=remembering)
+    """Of request heads."""
     connections: set[ServedConnection] = field(default_factory=set)
     overflow: int = 0
     """Those of `connections` that are open only to be answered 503."""

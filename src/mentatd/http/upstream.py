@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from mentatd.errors import UpstreamBroken
 from mentatd.http.faults import describe
 from mentatd.http.lastwords import last_words
 from mentatd.http.outgoing import Outgoing
+from mentatd.http.request import Body as Payload
 from mentatd.http.response import BadAnswer, Body, OpenBody, ResponseHead, body_of, head_end, read_head
 from mentatd.http.sink import Sink
-from mentatd.http.url import Origin
+from mentatd.origin import Origin
 
 __all__ = ["Origin", "Owner", "ResponseHead", "Sink", "Upstream"]
 
@@ -41,8 +42,8 @@ class Owner(Protocol):
         """The connection is closed, whoever closed it."""
 
 
-class Upstream(asyncio.Protocol):
-    """One connection to an engine, carrying one exchange at a time."""
+class Upstream:
+    """One connection to an engine, carrying one exchange at a time. An `asyncio.Protocol` like `Connection`."""
 
     __slots__ = (
         "_answered",
@@ -98,7 +99,7 @@ class Upstream(asyncio.Protocol):
         self._sink: Sink | None = None
         self._newest: Body = _NOTHING_YET
         self._outgoing: Outgoing | None = None
-        self._paused = False
+        self._paused = self._answered = False
         self._clear()
 
     def _clear(self) -> None:
@@ -110,7 +111,6 @@ class Upstream(asyncio.Protocol):
         self._body: Body | None = None
         if self._outgoing is not None and self._outgoing.under_way:
             self._outgoing.stop()
-        self._answered = False
 
     @property
     def payload_bytes(self) -> int:
@@ -146,14 +146,9 @@ class Upstream(asyncio.Protocol):
     # -- what the caller does
 
     def send(
-        self,
-        sink: Sink,
-        pieces: Sequence[bytes | memoryview],
-        *,
-        head_request: bool = False,
-        last: bool = False,
+        self, sink: Sink, head: bytes, body: Payload, *, head_request: bool = False, last: bool = False
     ) -> None:
-        """Send one request, head first; a large last piece is not copied.
+        """Send one request; a large body is not copied.
 
         `head_request`: its answer has no body (HEAD). `last`: the connection is closed after it, whatever the engine
         says.
@@ -161,11 +156,12 @@ class Upstream(asyncio.Protocol):
         self._sink = sink
         self._last = last
         self._head_request = head_request
+        self._answered = False
         self._newest = _NOTHING_YET
         if self._outgoing is None:
             self._fail("closed before the request was sent")
-        else:
-            self._outgoing.start(pieces)
+        elif self._outgoing.start(head, body):
+            self._sent()
 
     def _sent(self) -> None:
         if self._sink is not None:
@@ -242,41 +238,42 @@ class Upstream(asyncio.Protocol):
             self._end(stray=len(wire) < len(data))
 
     def _before_body(self, data: bytes) -> None:
-        if self._sink is None:
+        sink = self._sink
+        if sink is None:
             # nobody asked: what an engine says unasked is never an answer to what is asked later
             self.close()
             return
         self._answered = True
-        searched = len(self._head_data)
         try:
-            found = self._find_head(self._head_data + data if searched else data, searched)
-            if found is None:
+            head, rest = self._read_head(data)
+            if head is None:
                 return
-            head, rest = found
             body = body_of(head)
             wire = body.take(rest) if rest and not body.ended else b""
         except BadAnswer as error:
             self._fail(str(error))
             return
         self._head = head
-        self._head_data = b""
         self._body = self._newest = body
-        self._forward = self._sink.head_received(head, wire)
+        self._forward = sink.head_received(head, wire)
         if self._forward is None:
             self._deliver(body)
         if body.ended and self._body is body:
             self._end(stray=len(wire) < len(rest))
 
-    def _find_head(self, data: bytes, searched: int) -> tuple[ResponseHead, bytes] | None:
-        """The final head and what follows it, or None while it has not come; skips interim answers."""
+    def _read_head(self, data: bytes) -> tuple[ResponseHead | None, bytes]:
+        """The final head and what follows it, None while it has not come; skips interim answers."""
+        searched = len(self._head_data)
+        if searched:
+            data, self._head_data = self._head_data + data, b""
         while end := head_end(data, searched):
             head = read_head(data[:end], self._head_request)
             data = data[end:]
-            searched = 0
             if head.status >= 200:
                 return head, data
+            searched = 0
         self._head_data = data
-        return None
+        return None, b""
 
     def _deliver(self, body: Body) -> None:
         for piece in body.pieces:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import IPv6Address
-from typing import NamedTuple
+
+from mentatd.origin import Origin
 
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -13,19 +14,6 @@ _URL = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _PORTS = {"http": 80, "https": 443}
-
-
-class Origin(NamedTuple):
-    """Where a connection goes; the key of the pool (a tuple, because it is hashed for every request)."""
-
-    host: str
-    """A name or a literal address, IPv6 without brackets."""
-    port: int
-    tls: bool = False
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

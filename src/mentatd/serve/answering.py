@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 from mentatd.errors import Refusal
 from mentatd.http.connection import Connection
+from mentatd.http.request import Request
 from mentatd.log import log
 from mentatd.serve import refusals
 from mentatd.tasks import Tasks
+
+Answer = Callable[[Request, Connection], None]
+"""Answers a request, now or later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mentatd.cluster.targets import Target
 from mentatd.errors import ConnectFailed, Refusal
 from mentatd.http.pool import Pool
-from mentatd.http.upstream import Origin, Upstream
+from mentatd.http.upstream import Upstream
 from mentatd.serve import refusals
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
@@ -32,11 +32,6 @@ class Means:
     """Loop time."""
 
 
-def origin_of(target: Target) -> Origin:
-    """Where connections to this address go."""
-    return Origin(target.host, target.port, target.tls)
-
-
 async def connect_first(
     means: Means,
     row: Row,
@@ -53,9 +48,8 @@ async def connect_first(
         for target in targets:
             row.address = target.url
             try:
-                origin = origin_of(target)
-                upstream = means.pool.take(origin) or await means.pool.connect(
-                    origin, timeout=CONNECT_TIMEOUT_S
+                upstream = means.pool.take(target.origin) or await means.pool.connect(
+                    target.origin, timeout=CONNECT_TIMEOUT_S
                 )
             except ConnectFailed as error:
                 failures.append(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 
 EVERYBODY = "*"
 """In place of an origin: every page may read."""
@@ -77,12 +77,12 @@ class Cors:
             % origin
         )
 
-    def preflight(self, request: Request, methods: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    def preflight(self, head: Head, methods: bytes) -> tuple[tuple[bytes, bytes], ...]:
         """Further fields of the answer to OPTIONS; `methods` are what the path takes."""
-        if not self or not self.allows(request.get(b"origin")):
+        if not self or not self.allows(head.get(b"origin")):
             return ()
         # `*` would not stand for Authorization
-        wanted = request.get(b"access-control-request-headers")
+        wanted = head.get(b"access-control-request-headers")
         return (
             (b"Access-Control-Allow-Methods", methods),
             *(() if wanted is None else ((b"Access-Control-Allow-Headers", wanted),)),
@@ -90,18 +90,18 @@ class Cors:
             (b"Vary", b"Access-Control-Request-Headers"),
         )
 
-    def refuses(self, request: Request) -> bool:
+    def refuses(self, head: Head) -> bool:
         """Whether a POST comes from a page of another site that may not read the answer.
 
         A browser sends a simple one (a form's, or text) without asking first, and an engine would generate for it.
         """
-        if request.head.get(b"sec-fetch-site") != b"cross-site":
+        if head.get(b"sec-fetch-site") != b"cross-site":
             return False
-        value = request.get(b"origin")
+        value = head.get(b"origin")
         if value is None or self.allows(value):
             return False
         origin = parse_origin(value)
-        return origin is None or not is_here(origin, request.get(b"host"))
+        return origin is None or not is_here(origin, head.get(b"host"))
 
 
 def without_cors(head: bytes) -> bytes:

@@ -42,11 +42,12 @@ from collections.abc import Callable
 from mentatd.cluster.targets import Target
 from mentatd.errors import Refusal, UpstreamError
 from mentatd.http.connection import Connection
+from mentatd.http.request import Request
 from mentatd.http.response import ResponseHead
 from mentatd.http.upstream import Upstream
 from mentatd.log import log
 from mentatd.serve import refusals
-from mentatd.serve.connecting import Means, connect_first, origin_of
+from mentatd.serve.connecting import Means, connect_first
 from mentatd.serve.cors import without_cors
 from mentatd.serve.eventstream import (
     awaits_events,
@@ -55,7 +56,7 @@ from mentatd.serve.eventstream import (
     is_event_stream,
     stands_between_events,
 )
-from mentatd.serve.forwarding import Parcel, response_head
+from mentatd.serve.forwarding import post_head, response_head
 from mentatd.serve.inflight import Row
 from mentatd.serve.opening import Opening
 from mentatd.wire.openai import render_refusal
@@ -72,13 +73,14 @@ class Exchange:
     __slots__ = (
         "_connect",
         "_connection",
+        "_fields",
         "_head",
         "_keep",
         "_means",
         "_opening",
-        "_parcel",
         "_paused",
         "_rechunk",
+        "_request",
         "_row",
         "_state",
         "_targets",
@@ -87,11 +89,20 @@ class Exchange:
     )
 
     def __init__(
-        self, means: Means, connection: Connection, parcel: Parcel, targets: tuple[Target, ...]
+        self,
+        means: Means,
+        connection: Connection,
+        row: Row,
+        request: Request,
+        fields: bytes,
+        targets: tuple[Target, ...],
     ) -> None:
+        """`row` is this exchange's; `fields` of the request go on, each behind its line break."""
         self._means = means
         self._connection = connection
-        self._parcel: Parcel | None = parcel
+        self._row = row
+        self._request: Request | None = request
+        self._fields = fields
         self._targets = targets
         self._state = _CONNECTING
         self._connect: asyncio.Task[None] | None = None
@@ -102,37 +113,35 @@ class Exchange:
         self._rechunk = False
         self._until_close = False
         self._opening: Opening | None = None
-        self._row: Row
 
-    def start(self, row: Row) -> None:
-        """Send the request over an idle connection now, or else connect first. `row` is this exchange's."""
-        self._row = row
+    def start(self) -> None:
+        """Send the request over an idle connection now, or else connect first."""
         self._connection.flow = self
         first = self._targets[0]
-        upstream = self._means.pool.take(origin_of(first))
+        upstream = self._means.pool.take(first.origin)
         if upstream is not None:
             self._send(upstream, first)
             return
-        connecting = connect_first(self._means, row, self._targets, self._send, self._not_connected)
+        connecting = connect_first(self._means, self._row, self._targets, self._send, self._not_connected)
         try:
             self._connect = self._means.tasks.start(connecting, "connect")
         except RuntimeError:  # their owner is closed: the router stops
-            self._fail(refusals.engine_unreachable(row.group, ["the router is stopping"]))
+            self._fail(refusals.engine_unreachable(self._row.group, ["the router is stopping"]))
 
     def _not_connected(self, refusal: Refusal) -> None:
         if self._state == _CONNECTING:
             self._fail(refusal)
 
     def _send(self, upstream: Upstream, target: Target) -> None:
-        parcel = self._parcel
-        assert parcel is not None
-        self._parcel = None
+        request = self._request
+        assert request is not None
+        body, request.body, self._request = request.body, b"", None
         self._state = _WAITING
         self._upstream = upstream
         self._row.meter = upstream
         if self._paused:
             upstream.pause()
-        upstream.send(self, parcel.pieces(target))
+        upstream.send(self, post_head(target, request.head.target, len(body), self._fields), body)
 
     # -- what the engine's connection reports
 
@@ -169,8 +178,8 @@ class Exchange:
 
     def _body_began(self) -> bool:
         """Note the first byte of the body; whether it has come."""
-        row = self._row
-        if row.first_byte is None and row.out_bytes:
+        row, upstream = self._row, self._upstream
+        if row.first_byte is None and upstream is not None and upstream.payload_bytes:
             row.first_byte = self._means.now()
         return row.first_byte is not None
 
@@ -317,5 +326,5 @@ class Exchange:
         self._means.inflight.leave(self._row, status, failure)
         self._upstream = None
         self._connect = None
-        self._parcel = None
+        self._request = None
         self._head = None

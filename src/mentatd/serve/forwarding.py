@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mentatd.cluster.targets import Target
-from mentatd.http.request import Body, Head
+from mentatd.http.request import Head
 from mentatd.wire.codings import parse_codings
 from mentatd.wire.forms import is_form
 
@@ -65,14 +65,7 @@ class Passage:
 
 
 def passage(head: Head) -> Passage:
-    """The passage of every request with this head, worked out for the first of them."""
-    if head.note is None:
-        head.note = _passage(head)
-    known: Passage = head.note
-    return known
-
-
-def _passage(head: Head) -> Passage:
+    """The passage of the requests with this head."""
     codings: tuple[str, ...] = ()
     drop: frozenset[bytes] = frozenset()
     if head.odd:
@@ -88,26 +81,17 @@ def _passage(head: Head) -> Passage:
     return Passage(codings, content_type, corrected, as_sent)
 
 
-@dataclass(slots=True, eq=False)
-class Parcel:
-    """A request as it goes on, to whichever address takes it."""
+def post_head(to: Target, target: bytes, length: int, fields: bytes) -> bytes:
+    """The head of the POST to one address: of the client's request `target`, with a body of `length` bytes.
 
-    target: bytes
-    """The client's request target."""
-    fields: bytes
-    """The fields that go on, each behind its line break."""
-    body: Body
-    """Whole, decoded, without framing."""
-
-    def pieces(self, to: Target) -> tuple[bytes, Body]:
-        """The head and the body of the POST to one address."""
-        head = b"POST %b HTTP/1.1\r\nHost: %b\r\nContent-Length: %d%b\r\n\r\n" % (
-            to.join(self.target),
-            to.authority,
-            len(self.body),
-            self.fields,
-        )
-        return head, self.body
+    `fields` go on, each behind its line break.
+    """
+    return b"POST %b HTTP/1.1\r\nHost: %b\r\nContent-Length: %d%b\r\n\r\n" % (
+        to.join(target),
+        to.authority,
+        length,
+        fields,
+    )
 
 
 @lru_cache(_KEPT_HEADS)

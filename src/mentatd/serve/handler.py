@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mentatd.errors import Refusal
-from mentatd.http.request import Request
+from mentatd.http.request import Head, Request
 from mentatd.serve import refusals
+from mentatd.serve.answering import Answer
 from mentatd.serve.cors import Cors
 from mentatd.serve.pagefiles import PAGE, PARTS
 from mentatd.serve.status import Documents
@@ -23,7 +24,6 @@ _JSON = b"application/json"
 _MODEL = "/v1/models/"
 _FORWARDED = ("POST", "OPTIONS")
 
-Answer = Callable[[Request, "Connection"], None]
 Refused = Callable[[Refusal, Request | None, bool], None]
 """Told of each refusal: of which request, None when no head could be read, and whether that was being forwarded."""
 
@@ -45,8 +45,8 @@ class Forward(Protocol):
     def admit(self, request: Request) -> Refusal | int:
         """As `mentatd.http.handler.Handler.admit`."""
 
-    def handle(self, request: Request, connection: Connection) -> None:
-        """Forward a whole request."""
+    def forwarder(self, head: Head) -> Answer:
+        """Who forwards the requests with this head, once they are whole."""
 
 
 class RouterHandler:
@@ -84,30 +84,36 @@ class RouterHandler:
     def admit(self, request: Request) -> Refusal | int:
         """The proxy decides about what it gets; an endpoint says how much it reads."""
         own = self._find(request.path)
-        if request.method == "POST" and self._cors.refuses(request):
+        if request.method == "POST" and self._cors.refuses(request.head):
             return refusals.origin_not_allowed()
         if own is None and request.method == "POST":
             return self._proxy.admit(request)
         limit = UNREAD_BODY_LIMIT if own is None else own.body_limit
-        return _refuse_method(request, own) or limit
+        return _refuse_method(request.head, own) or limit
 
     def handle(self, request: Request, connection: Connection) -> None:
-        """Answer at an endpoint, refuse, or hand on to the proxy."""
-        method = request.head.method
-        own = self._find(request.head.path)
-        if method == "POST" and self._cors.refuses(request):
-            connection.refuse(refusals.origin_not_allowed())
-        elif own is None and method == "POST":
-            self._proxy.handle(request, connection)
-        elif refusal := _refuse_method(request, own):
-            connection.refuse(refusal)
-        elif method == "OPTIONS":
+        """Answer at an endpoint, refuse, or forward: who does, its head says, and is asked once."""
+        head = request.head
+        answer: Answer | None = head.note
+        if answer is None:
+            answer = head.note = self._choose(head)
+        answer(request, connection)
+
+    def _choose(self, head: Head) -> Answer:
+        """Who answers the requests with this head."""
+        method, own = head.method, self._find(head.path)
+        if method == "POST" and self._cors.refuses(head):
+            return _refusing(refusals.origin_not_allowed())
+        if own is None and method == "POST":
+            return self._proxy.forwarder(head)
+        if refusal := _refuse_method(head, own):
+            return _refusing(refusal)
+        if method == "OPTIONS":
             allow = ", ".join(_FORWARDED if own is None else own.methods).encode()
-            connection.answer(204, b"", _JSON, ((b"Allow", allow), *self._cors.preflight(request, allow)))
-        elif own is None:
-            connection.refuse(refusals.unknown_path(request.method, request.path))
-        else:
-            own.answer(request, connection)
+            return _answering_options((b"Allow", allow), *self._cors.preflight(head, allow))
+        if own is None:
+            return _refusing(refusals.unknown_path(method, head.path))
+        return own.answer
 
     def refuse(self, refusal: Refusal, request: Request | None) -> tuple[bytes, bytes]:
         """Every refusal goes out in OpenAI's envelope."""
@@ -140,9 +146,17 @@ class RouterHandler:
             connection.answer(200, self._documents.status(), _JSON, ((b"Vary", b"Accept"),))
 
 
-def _refuse_method(request: Request, own: Endpoint | None) -> Refusal | None:
+def _refusing(refusal: Refusal) -> Answer:
+    return lambda request, connection: connection.refuse(refusal)
+
+
+def _answering_options(*fields: tuple[bytes, bytes]) -> Answer:
+    return lambda request, connection: connection.answer(204, b"", _JSON, fields)
+
+
+def _refuse_method(head: Head, own: Endpoint | None) -> Refusal | None:
     """405 for a method that the path does not take; GET and HEAD of an unknown path are left to be a 404."""
     allowed = _FORWARDED if own is None else own.methods
-    if request.method in allowed or (own is None and request.method in ("GET", "HEAD")):
+    if head.method in allowed or (own is None and head.method in ("GET", "HEAD")):
         return None
-    return refusals.method_not_allowed(request.method, request.path, allowed)
+    return refusals.method_not_allowed(head.method, head.path, allowed)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Protocol
 
 from mentatd.log import log
 
-Observer = Callable[["Row", int, str | None], None]
-"""Called with a row that ended, the status that the client got (499 when it left first) and why it failed."""
+Observer = Callable[["Row"], None]
+"""Called with a row that ended."""
 
 _COARSE_S = 0.1
 """Seconds between two looks at the deadlines, at least: a thousand that pass together cost one look."""
@@ -35,38 +34,76 @@ class Carrier(Protocol):
         """Nothing of the answer's body has come for `interval_s` seconds or more; called again and again."""
 
 
-@dataclass(slots=True, eq=False)
 class Row:
     """One request in flight. Times are the loop's, in seconds."""
 
-    id: str
-    """Unique in this process."""
-    model: str
-    """As the client named it."""
-    group: str
-    """Which serves it."""
-    address: str
-    """The base URL that it went to; changes when a connect fails over."""
-    client: str
-    """The client's address."""
-    path: str
-    """The path asked for, without its query."""
-    prompt_bytes: int
-    """Size of the request's body, decoded."""
-    stream: bool
-    """The request asked for a stream."""
-    started: float
-    """When the request was whole and routed."""
-    first_byte: float | None = None
-    """When the first byte of the answer's body came; a head alone does not count."""
-    ended: float | None = None
-    """When the request ended, whichever way."""
-    meter: Metered | None = None
-    """Counts the answer's body while it passes."""
-    passed: int = 0
-    """What `meter` had counted at the end."""
-    sent: bool = False
-    """At the end: an engine's connection took it."""
+    __slots__ = (
+        "address",
+        "client",
+        "ended",
+        "failure",
+        "first_byte",
+        "group",
+        "meter",
+        "model",
+        "number",
+        "passed",
+        "path",
+        "prompt_bytes",
+        "sent",
+        "started",
+        "status",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        model: str,
+        group: str,
+        address: str,
+        client: str,
+        path: str,
+        prompt_bytes: int,
+        stream: bool,
+        started: float,
+    ) -> None:
+        self.number = 0
+        """Unique in this process; given by `Inflight`."""
+        self.model = model
+        """As the client named it."""
+        self.group = group
+        """Which serves it."""
+        self.address = address
+        """The base URL that it went to; changes when a connect fails over."""
+        self.client = client
+        """The client's address."""
+        self.path = path
+        """The path asked for, without its query."""
+        self.prompt_bytes = prompt_bytes
+        """Size of the request's body, decoded."""
+        self.stream = stream
+        """The request asked for a stream."""
+        self.started = started
+        """When the request was whole and routed."""
+        self.first_byte: float | None = None
+        """When the first byte of the answer's body came; a head alone does not count."""
+        self.ended: float | None = None
+        """When the request ended, whichever way."""
+        self.meter: Metered | None = None
+        """Counts the answer's body while it passes."""
+        self.passed = 0
+        """At the end: what `meter` had counted."""
+        self.sent = False
+        """At the end: an engine's connection took it."""
+        self.status = 0
+        """At the end: what the client got, 499 when it left first."""
+        self.failure: str | None = None
+        """At the end: why it failed."""
+
+    @property
+    def id(self) -> str:
+        """Unique in this process, as documents and logs write it."""
+        return f"{self.number:x}"
 
     @property
     def out_bytes(self) -> int:
@@ -111,27 +148,13 @@ class Inflight:
         """Call `observer` at each end, however it comes."""
         self._observers.append(observer)
 
-    def enter(
-        self,
-        carrier: Carrier,
-        *,
-        model: str,
-        group: str,
-        address: str,
-        client: str,
-        path: str,
-        prompt_bytes: int,
-        stream: bool,
-        now: float,
-    ) -> Row:
-        """Open a row. The carrier closes it with `leave` on every way out, `deadline_passed` included."""
-        number = f"{next(self._numbers):x}"
-        row = Row(number, model, group, address, client, path, prompt_bytes, stream, now)
+    def enter(self, row: Row, carrier: Carrier) -> None:
+        """Take up a row. The carrier closes it with `leave` on every way out, `deadline_passed` included."""
+        row.number = next(self._numbers)
         self._rows[row] = carrier
-        self._load[group] = self._load.get(group, 0) + 1
+        self._load[row.group] = self._load.get(row.group, 0) + 1
         if self._timer is None:
             self._arm()
-        return row
 
     def leave(self, row: Row, status: int, failure: str | None) -> None:
         """Close a row and tell the observers; does nothing for one that is closed."""
@@ -141,10 +164,15 @@ class Inflight:
         if load:
             self._load[row.group] = load
         row.ended = self._loop.time()
-        row.passed, row.sent, row.meter = row.out_bytes, row.meter is not None, None
+        row.status = status
+        row.failure = failure
+        if row.meter is not None:
+            row.sent = True
+            row.passed = row.meter.payload_bytes
+            row.meter = None
         for observer in self._observers:
             try:
-                observer(row, status, failure)
+                observer(row)
             except Exception as error:  # an observer's fault is not the request's
                 log("observer_failed", request=row.id, error=f"{type(error).__name__}: {error}")
 

@@ -7,20 +7,21 @@ the first with such a head.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Protocol
 
 from mentatd.cluster.routes import Route, RouteTable, lookup
 from mentatd.errors import Refusal
 from mentatd.http.connection import Connection
 from mentatd.http.pool import Pool
-from mentatd.http.request import Body, Request
+from mentatd.http.request import Body, Head, Request
 from mentatd.serve import refusals
-from mentatd.serve.answering import Waiting
+from mentatd.serve.answering import Answer, Waiting
 from mentatd.serve.connecting import Means
 from mentatd.serve.decoding import codings_of, decode, refuse_codings
 from mentatd.serve.exchange import Exchange
-from mentatd.serve.forwarding import Parcel, Passage, passage
-from mentatd.serve.inflight import Inflight
+from mentatd.serve.forwarding import Passage, passage
+from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
 from mentatd.wire.forms import find_route
 from mentatd.wire.openai import BadBody, Routing
@@ -61,15 +62,21 @@ class Proxy:
             return refusals.body_too_large(MAX_BODY)
         return refuse_codings(codings_of(request)) or MAX_BODY
 
-    def handle(self, request: Request, connection: Connection) -> None:
-        """Forward a request whose body is whole."""
-        known = passage(request.head)
-        if not known.codings and len(request.body) <= INLINE:
-            self._forward(request, connection, find_route(request.body, known.content_type))
-        elif refusal := refuse_codings(known.codings):
-            connection.refuse(refusal)
+    def forwarder(self, head: Head) -> Answer:
+        """Who forwards the requests with this head, once they are whole."""
+        known = passage(head)
+        if refusal := refuse_codings(known.codings):
+            return lambda request, connection: connection.refuse(refusal)
+        return partial(self._decode if known.codings else self._look, known)
+
+    def _decode(self, known: Passage, request: Request, connection: Connection) -> None:
+        connection.flow = Waiting(self._tasks.start(self._read(request, connection, known), "read"))
+
+    def _look(self, known: Passage, request: Request, connection: Connection) -> None:
+        if len(request.body) > INLINE:
+            self._decode(known, request, connection)
         else:
-            connection.flow = Waiting(self._tasks.start(self._read(request, connection, known), "read"))
+            self._forward(known, request, connection, find_route(request.body, known.content_type))
 
     async def _read(self, request: Request, connection: Connection, known: Passage) -> None:
         """Forward a request that threads have to decode, or to look through."""
@@ -84,35 +91,34 @@ class Proxy:
         except Exception:
             connection.refuse(refusals.internal_error())
             raise
-        self._forward(request, connection, routing)
+        self._forward(known, request, connection, routing)
 
-    def _forward(self, request: Request, connection: Connection, routing: Routing | BadBody) -> None:
+    def _forward(
+        self, known: Passage, request: Request, connection: Connection, routing: Routing | BadBody
+    ) -> None:
         """Send a request on by its `model`."""
         if isinstance(routing, BadBody):
             connection.refuse(refusals.bad_body(routing))
             return
-        head, body = request.head, request.body
-        known = passage(head)
-        now = self._now()
-        found = lookup(self._cluster.table, routing.model, now=now, load=self._inflight.count)
+        now, inflight = self._now(), self._inflight
+        found = lookup(self._cluster.table, routing.model, now=now, load=inflight.count)
         if not isinstance(found, Route):
             connection.refuse(refusals.not_routed(routing.model, found))
             return
-        parcel = Parcel(head.target, known.form_fields if routing.form else known.json_fields, body)
-        exchange = Exchange(self._means, connection, parcel, found.targets)
-        row = self._inflight.enter(
-            exchange,
+        row = Row(
             model=routing.model,
             group=found.group,
             address=found.targets[0].url,
             client=request.peer,
-            path=head.path,
-            prompt_bytes=len(body),
+            path=request.head.path,
+            prompt_bytes=len(request.body),
             stream=routing.stream,
-            now=now,
+            started=now,
         )
-        request.body = b""
-        exchange.start(row)
+        fields = known.form_fields if routing.form else known.json_fields
+        exchange = Exchange(self._means, connection, row, request, fields, found.targets)
+        inflight.enter(row, exchange)
+        exchange.start()
 
 
 async def _find_route(body: Body, content_type: bytes) -> Routing | BadBody:

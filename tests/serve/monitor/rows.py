@@ -22,11 +22,14 @@ def row(
     first: float | None = None,
     ended: float | None = None,
     out: int = 0,
+    status: int = 0,
+    failure: str | None = None,
     path: str = "/v1/chat/completions",
 ) -> Row:
-    """A request that began at loop time `started`."""
-    made = Row(id_, model, group, GLM, "192.168.1.9", path, 17, True, started, first, ended)
-    made.passed = out
+    """A request that began at loop time `started`; its id is a hexadecimal number."""
+    made = Row(model, group, GLM, "192.168.1.9", path, prompt_bytes=17, stream=True, started=started)
+    made.number, made.first_byte, made.ended, made.passed = int(id_, 16), first, ended, out
+    made.status, made.failure = status, failure
     return made
 
 

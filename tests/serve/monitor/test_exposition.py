@@ -45,8 +45,8 @@ def daemon(address: str, *, connected: bool = True, read_at: float | None = 7.0)
 def sources() -> Sources:
     """One of everything."""
     traffic, followed, inflight = Traffic(), Followed(), FakeInflight()
-    traffic.finished(row(started=0.0, first=0.2, ended=3.0, out=500), 200, None)
-    traffic.finished(row(started=0.0, ended=4.0), 504, "no complete answer")
+    traffic.finished(row(started=0.0, first=0.2, ended=3.0, out=500, status=200))
+    traffic.finished(row(started=0.0, ended=4.0, status=504, failure="no complete answer"))
     asked = Request(Head("POST", b"/v1/chat/completions"))
     traffic.refused(refusals.model_not_found("gpt-4", [], {}), asked, True)
     inflight.carried = [row("3"), row("4")]
@@ -195,7 +195,7 @@ def test_a_router_that_is_not_scraped_does_without_the_library() -> None:
 
 def test_hostile_names_are_labels_like_any() -> None:
     name, traffic = '<img src=x>"\\\n', Traffic()
-    traffic.finished(row(model=name, group="ü😀"), 200, None)
+    traffic.finished(row(model=name, group="ü😀", status=200))
     text = render(take(replace(sources(), traffic=traffic), 10.0))[0].decode()
     (family,) = (f for f in text_string_to_metric_families(text) if f.name == "mentat_serve_requests")
     assert [(s.labels["model"], s.labels["group"]) for s in family.samples] == [(name, "ü😀")]

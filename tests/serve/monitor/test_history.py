@@ -37,7 +37,8 @@ class World:
 
     def finish(self, id_: str = "1", status: int = 200, failure: str | None = None) -> None:
         done = row(id_, started=self.now - 3.0, first=self.now - 2.5, ended=self.now, out=99)
-        self.traffic.finished(done, status, failure)
+        done.status, done.failure = status, failure
+        self.traffic.finished(done)
 
     async def get(self) -> dict[str, Any]:
         connection = Recorder()
@@ -128,7 +129,7 @@ async def test_the_rows_of_a_history() -> None:
 
 async def test_a_request_without_a_byte_has_no_time_to_it() -> None:
     async with world() as w:
-        w.traffic.finished(row(started=w.now, ended=w.now + 1), 502, "refused")
+        w.traffic.finished(row(started=w.now, ended=w.now + 1, status=502, failure="refused"))
         (finished,) = (await w.get())["finished"]
         assert (finished["ttfb_s"], finished["duration_s"]) == (None, 1.0)
 

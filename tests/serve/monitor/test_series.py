@@ -139,8 +139,8 @@ async def test_a_point_while_nobody_looks() -> None:
     w = World()
     since = w.series._since = w.series._since - 10.0
     w.inflight.carried = [row("1", started=since - 5.0), row("2", started=since - 1.0, first=since + 0.5)]
-    w.traffic.finished(row("3", started=since - 9.0, first=since - 1.0, ended=since + 1.0), 200, None)
-    w.traffic.finished(row("4", started=since, first=since + 0.25, ended=since + 1.0), 200, None)
+    w.traffic.finished(row("3", started=since - 9.0, first=since - 1.0, ended=since + 1.0, status=200))
+    w.traffic.finished(row("4", started=since, first=since + 0.25, ended=since + 1.0, status=200))
     w.take()
     assert w.point() == {
         "model": "glm-5",

@@ -146,20 +146,10 @@ class Carrier:
 
 
 def enter(inflight: Inflight, number: int) -> list[Row]:
-    return [
-        inflight.enter(
-            Carrier(),
-            model="glm-5",
-            group="glm",
-            address=GLM,
-            client="c",
-            path="/v1/x",
-            prompt_bytes=1,
-            stream=False,
-            now=asyncio.get_running_loop().time(),
-        )
-        for _ in range(number)
-    ]
+    rows = [row(started=asyncio.get_running_loop().time()) for _ in range(number)]
+    for entered in rows:
+        inflight.enter(entered, Carrier())
+    return rows
 
 
 class World:

@@ -44,20 +44,22 @@ ASKED = Request(Head("POST", b"/v1/chat/completions"), peer="192.168.1.9")
     ],
 )
 def test_what_became_of_a_request(status: int, failure: str | None, sent: bool, outcome: str) -> None:
-    assert outcome_of(status, failure, sent=sent) == outcome
+    ended = row(status=status, failure=failure)
+    ended.sent = sent
+    assert outcome_of(ended) == outcome
 
 
 def test_a_request_that_ended_is_counted_once_everywhere() -> None:
     traffic = Traffic()
-    traffic.finished(row(started=10.0, first=10.25, ended=13.0, out=500), 200, None)
-    traffic.finished(row("2", started=10.0, ended=10.5), 502, "group glm: refused")
+    traffic.finished(row(started=10.0, first=10.25, ended=13.0, out=500, status=200))
+    traffic.finished(row("2", started=10.0, ended=10.5, status=502, failure="group glm: refused"))
     line = traffic.lines["glm-5", "glm"]
     assert line.outcomes == {"ok": 1, "unreachable": 1}
     assert (line.in_bytes, line.out_bytes) == (34, 500)
     assert (sum(line.ttfb.counts), line.ttfb.total) == (1, 0.25)
     assert (sum(line.duration.counts), line.duration.total) == (2, 3.5)
     assert line.window == [(10.25, 0.25)]
-    assert [(e.row.id, e.status, e.outcome, e.failure) for e in traffic.last] == [
+    assert [(r.id, r.status, outcome_of(r), r.failure) for r in traffic.last] == [
         ("1", 200, "ok", None),
         ("2", 502, "unreachable", "group glm: refused"),
     ]
@@ -68,14 +70,14 @@ def test_what_is_kept_of_requests_is_bounded() -> None:
     traffic = Traffic()
     long = "x" * 70_000
     for n in range(LINES_KEPT + 50):
-        traffic.finished(row(str(n), model=f"m{n}", first=1.0, ended=1.0, path=long), 200, long)
+        traffic.finished(row(model=f"m{n}", first=1.0, ended=1.0, path=long, status=200, failure=long))
     assert len(traffic.last) == FINISHED_KEPT
-    assert len(traffic.last[0].row.path) == PATH_LIMIT
+    assert len(traffic.last[0].path) == PATH_LIMIT
     assert traffic.last[0].failure == long[:TEXT_LIMIT]
     assert len(traffic.lines) == LINES_KEPT + 1
     assert traffic.lines[OTHER, OTHER].outcomes == {"cut": 50}
     for _ in range(WINDOW_KEPT + 5):
-        traffic.finished(row(first=1.0, ended=1.0), 200, None)
+        traffic.finished(row(first=1.0, ended=1.0, status=200))
     assert all(len(line.window) <= WINDOW_KEPT for line in traffic.lines.values())
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mentatd.http.request import Request
 from mentatd.serve.answering import Answering, Reply
+from mentatd.serve.inflight import Row
 from mentatd.serve.monitor.rendering import encode, encode_rows
 from mentatd.serve.monitor.series import STEP_S, Series
 from mentatd.serve.monitor.stats import identity
 from mentatd.serve.monitor.timeline import Entry, Timeline
-from mentatd.serve.monitor.traffic import Finished, Refused, Traffic
+from mentatd.serve.monitor.traffic import Refused, Traffic, outcome_of
 
 if TYPE_CHECKING:
     from mentatd.http.connection import Connection
@@ -116,15 +117,14 @@ def _last(entries: Iterable[T], number: int) -> list[T]:
     return list(entries)[-number:] if number > 0 else []
 
 
-def _finished(entry: Finished, offset: float) -> dict[str, Any]:
-    row = entry.row
+def _finished(row: Row, offset: float) -> dict[str, Any]:
     ended = row.started if row.ended is None else row.ended
     return {
         **identity(row),
         "at": round(ended + offset, 3),
-        "status": entry.status,
-        "outcome": entry.outcome,
-        "failure": entry.failure,
+        "status": row.status,
+        "outcome": outcome_of(row),
+        "failure": row.failure,
         "ttfb_s": None if row.first_byte is None else round(row.first_byte - row.started, 4),
         "duration_s": round(ended - row.started, 4),
         "out_bytes": row.out_bytes,

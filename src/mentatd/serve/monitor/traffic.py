@@ -74,20 +74,6 @@ class Line:
 
 
 @dataclass(slots=True, eq=False)
-class Finished:
-    """One request that went to an engine and ended."""
-
-    row: Row
-    """Ended, and kept by nobody else."""
-    status: int
-    """As the client saw it; 499: it left first."""
-    outcome: str
-    """See `outcome_of`."""
-    failure: str | None
-    """Why it failed."""
-
-
-@dataclass(slots=True, eq=False)
 class Refused:
     """One request that the router answered itself."""
 
@@ -109,15 +95,16 @@ class Refused:
     """Empty where it is about none."""
 
 
-def outcome_of(status: int, failure: str | None, *, sent: bool) -> str:
-    """What became of a request: the word that counters and documents have for it. `sent`: as in `Row.sent`."""
-    if failure is None:
+def outcome_of(row: Row) -> str:
+    """What became of a request that ended: the word that counters and documents have for it."""
+    status = row.status
+    if row.failure is None:
         return "ok" if status < 400 else "client_error" if status < 500 else "engine_error"
     match status:
         case 499:
             return "client_left"
         case 502:
-            return "failed" if sent else "unreachable"
+            return "failed" if row.sent else "unreachable"
         case 504:
             return "timeout"
         case _:
@@ -136,18 +123,18 @@ class Traffic:
         self.finished_total = 0
         """Requests that ended; `last` holds the newest of them."""
         self.refused_total = 0
-        self.last: deque[Finished] = deque(maxlen=FINISHED_KEPT)
+        self.last: deque[Row] = deque(maxlen=FINISHED_KEPT)
         self.last_refused: deque[Refused] = deque(maxlen=REFUSED_KEPT)
         self._wall_clock = wall_clock
         self._numbers = count(1)
 
-    def finished(self, row: Row, status: int, failure: str | None) -> None:
+    def finished(self, row: Row) -> None:
         """The observer of `Inflight`."""
-        outcome = "ok" if failure is None and status < 400 else outcome_of(status, failure, sent=row.sent)
         line = self.lines.get((row.model, row.group)) or self._new_line(row.model, row.group)
+        outcome = outcome_of(row)
         line.outcomes[outcome] = line.outcomes.get(outcome, 0) + 1
         line.in_bytes += row.prompt_bytes
-        line.out_bytes += row.out_bytes
+        line.out_bytes += row.passed
         if row.first_byte is not None:
             ttfb = row.first_byte - row.started
             line.ttfb.add(ttfb)
@@ -157,8 +144,10 @@ class Traffic:
             line.duration.add(row.ended - row.started)
         if len(row.path) > PATH_LIMIT:
             row.path = row.path[:PATH_LIMIT]
+        if row.failure is not None:
+            row.failure = row.failure[:TEXT_LIMIT]
         self.finished_total += 1
-        self.last.append(Finished(row, status, outcome, failure and failure[:TEXT_LIMIT]))
+        self.last.append(row)
 
     def _new_line(self, model: str, group: str) -> Line:
         key = (model, group) if len(self.lines) < LINES_KEPT else (OTHER, OTHER)

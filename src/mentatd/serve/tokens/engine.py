@@ -114,7 +114,7 @@ class Engine:
     async def _post(self, target: Target, path: bytes, body: bytes) -> Answer:
         own = "authorization" in self._fields
         key = {} if own else self._key.fields(self._group, target.url, self._trusted)
-        scheme = "https" if target.tls else "http"
+        scheme = "https" if target.origin.tls else "http"
         url = f"{scheme}://{target.authority.decode()}{target.join(path).decode('latin-1')}"
         return await self._client.ask(
             "POST",
