@@ -58,13 +58,13 @@ def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def absence(listed: Listed, table: Table, workload: str) -> str:
     """Why some or all of the program's rounds of this workload do not count; empty where all do."""
     if workload in listed.cannot:
-        return f"{listed.name}, {workload}: {listed.cannot[workload]}"
+        return listed.cannot[workload]
     found = table.of(listed.name, workload)
     failed = [row for row in found if row.error]
     if not failed:
         return ""
     error = failed[0].error[:LONGEST].replace("|", "\\|")
-    return f"{listed.name}, {workload}: failed in {len(failed)} of {len(found)} rounds: {error}"
+    return f"failed in {len(failed)} of {len(found)} rounds: {error}"
 
 
 def _cell(column: Column, table: Table, listed: Listed, workload: str, notes: Notes, *, short: bool) -> str:
@@ -103,15 +103,25 @@ def details(listed: Sequence[Listed], table: Table) -> str:
     out = []
     if START in table.workloads:
         real = [program for program in listed if program.name != DIRECT.name]
-        out += ["### Start", "", _section(real, table, START, STARTED)]
+        out += ["### Start", "", _section(real, table, START, STARTED), ""]
     for name, workload in WORKLOADS.items():
         if name in table.workloads:
-            able = [program for program in listed if table.of(program.name, name) or name in program.cannot]
+            able = [program for program in listed if table.of(program.name, name)]
             out += [f"### {name}: {workload.what}", "", _section(able, table, name, columns(workload))]
+            out += [*_unable(listed, name), ""]
     sizes = sorted((name for name in table.workloads if name.startswith(REBUILD)), key=len)
     if sizes:
         out += ["### W9: a new route table, in process", "", _rebuilds(table, sizes)]
     return "\n".join(out)
+
+
+def _unable(listed: Sequence[Listed], workload: str) -> list[str]:
+    """A line for each reason for which programs do not have this workload."""
+    reasons: dict[str, list[str]] = {}
+    for program in listed:
+        if workload in program.cannot:
+            reasons.setdefault(program.cannot[workload], []).append(program.name)
+    return [f"- without {', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
 def _rebuilds(table: Table, sizes: Sequence[str]) -> str:
