@@ -25,6 +25,8 @@ from bench.workloads import GUARDED, IDLE_S, WARM, WORKLOADS, Kind, Workload
 
 PAGES = ("/metrics", "/status.json")
 PAGES_EACH_S = 1.0
+AFTER_S = 0.2
+"""For what a large body has held back: it is on its way still when that is answered."""
 SLOW_BUFFER = 65_536
 """The kernel's receive buffer of a client that does not read."""
 SLOW_READ = 4 << 20
@@ -152,8 +154,7 @@ async def _large(workload: Workload, target: Target) -> Seen:
     mark("answered")
     if fault:
         run.fail(fault)
-    # what was held back is on its way still
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(AFTER_S)
     run.ends = time.monotonic_ns()
     await streams
     figures = {"large_ms": round(took / 1e3, 1), **latencies("quiet", run.chunk_us[:before])}
