@@ -40,7 +40,8 @@ _CHUNK = (
     Column("chunk p50 ms", "chunk_p50_us", 2, 1e-3),
     Column("chunk p99 ms", "chunk_p99_us", 2, 1e-3),
 )
-_REST = Column("CPU ms/s at rest", "rest_ms_per_s")
+_REST = Column("CPU ms/s without requests", "rest_ms_per_s")
+_BESIDE: Mapping[str, Sequence[str]] = {"W8": ["W4"], "W9-100": ["W9-10"], "W9-1000": ["W9-10"]}
 STARTED = (Column("idle MiB", "idle_mib"), Column("start s", "start_s", 2))
 
 
@@ -82,9 +83,6 @@ def _loop(workload: Workload) -> Sequence[Column]:
     if workload.fleet:
         return cost, *beside, *_CHUNK, _REST
     return cost, *_CHUNK, Column("KiB/stream", "memory_kib")
-
-
-_BESIDE: Mapping[str, Sequence[str]] = {"W8": ["W4"], "W9-100": ["W9-10"], "W9-1000": ["W9-10"]}
 
 
 def key(name: str) -> Column:
