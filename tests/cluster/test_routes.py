@@ -18,6 +18,7 @@ from mentatd.cluster.routes import (
     RouteTable,
     Unknown,
     build,
+    confirms,
     listing,
     lookup,
     verdict,
@@ -161,6 +162,43 @@ def test_what_changed_is_built_anew(change: str) -> None:
     assert state is not first.groups["a"]
     assert (state.group, state.probe) == (changed, later)
     assert state.why_not == ("endpoint probe stale" if change == "verdict" else None)
+
+
+ANSWERED = probe(TWO_LINKS, "m", at=10.0)
+
+
+@pytest.mark.parametrize(
+    ("newer", "until", "expected"),
+    [
+        (probe(TWO_LINKS, "m", at=15.0), 20.0, True),
+        (replace(ANSWERED, at=15.0, duration_s=2.0), 10.0 + FRESH_S, True),
+        (replace(ANSWERED, at=15.0), 10.1 + FRESH_S, False),
+        (probe(TWO_LINKS, "m", "n", at=15.0), 20.0, False),
+        (probe(TWO_LINKS, "m", at=15.0, url=TWO_LINKS.candidates[1]), 20.0, False),
+        (replace(ANSWERED, candidates=TWO_LINKS.candidates[:1]), 20.0, False),
+        (replace(ANSWERED, attempts=(*failed_probe(TWO_LINKS, "x", "y").attempts,)), 20.0, False),
+        (failed_probe(TWO_LINKS, "x", "y", at=15.0), 20.0, False),
+    ],
+    ids=[
+        "again",
+        "later",
+        "too late",
+        "a model more",
+        "another address",
+        "other addresses",
+        "tried more",
+        "failed",
+    ],
+)
+def test_a_result_that_only_confirms(newer: Probe, until: float, expected: bool) -> None:
+    state = table((TWO_LINKS, ANSWERED), now=10.0).groups["glm"]
+    assert confirms(state, newer, until=until) is expected
+
+
+@pytest.mark.parametrize("known", [None, failed_probe(TWO_LINKS, "x", "y", at=10.0)])
+def test_no_result_confirms_what_is_not_admitted(known: Probe | None) -> None:
+    state = table((TWO_LINKS, known), now=10.0).groups["glm"]
+    assert not confirms(state, known or ANSWERED, until=10.0)
 
 
 @pytest.mark.parametrize(("now", "reason"), [(18.0, None), (18.1, "endpoint probe stale")])

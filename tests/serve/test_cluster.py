@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -60,6 +60,118 @@ async def test_a_burst_of_views_costs_two_rebuilds(cluster: Cluster, clock: Cloc
     assert cluster.table.groups["glm"].group.actors_running == 59
     await asyncio.sleep(0)
     assert cluster.changes.number == 2
+
+
+class Timer:
+    """One call that is due."""
+
+    def __init__(self, at: float, call: Callable[[], None]) -> None:
+        self.at = at
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
+class Timers:
+    """An event loop's timers by the test's clock, which `pass_until` moves."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timers: list[Timer] = []
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
+        self._timers.append(Timer(self._clock.now + delay, call))
+        return self._timers[-1]
+
+    def call_soon(self, call: Callable[[], None]) -> Timer:
+        return self.call_later(0.0, call)
+
+    def pass_until(self, end: float) -> None:
+        """Make the calls that are due until then, each at its time."""
+        while due := [timer for timer in self._timers if timer.at <= end]:
+            timer = min(due, key=lambda timer: timer.at)
+            self._timers.remove(timer)
+            if timer.call is not None:
+                self._clock.now = max(self._clock.now, timer.at)
+                timer.call()
+        self._clock.now = end
+
+
+@pytest.fixture
+def loop(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Timers:
+    timers = Timers(clock)
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: timers)
+    return timers
+
+
+def test_whatever_comes_there_are_ten_tables_a_second_the_first_at_once_the_last_in_time(
+    cluster: Cluster, clock: Clock, loop: Timers
+) -> None:
+    start = clock.now
+    built_at: list[float] = []
+    for step in range(2000):
+        at = start + step / 1000
+        loop.pass_until(at)
+        cluster.put_view(glm(clock, running=1 + step))
+        if step % 7 == 0 and cluster.table.groups:
+            cluster.put_probe("glm", probe(cluster.table.groups["glm"].group, f"m{step}", at=at))
+        loop.pass_until(at + 0.0005)
+        if cluster.changes.number > len(built_at):
+            built_at.append(clock.now)
+    assert built_at[0] < start + 0.001
+    assert len([at for at in built_at if at < start + 1]) == 10
+    assert cluster.changes.number == 20
+    loop.pass_until(clock.now + 0.1)
+    assert cluster.table.groups["glm"].group.actors_running == 2000
+    loop.pass_until(clock.now + 10)
+    assert cluster.changes.number == 21
+
+
+def test_results_that_only_confirm_wait_for_each_other_and_no_longer(
+    cluster: Cluster, clock: Clock, loop: Timers
+) -> None:
+    names = [f"g{number}" for number in range(50)]
+    cluster.put_view(
+        seen(view(groups={name: group_view(agent(f"{name}@c0@10.0.0.1")) for name in names}), at=clock.now)
+    )
+    loop.pass_until(clock.now + 1)
+    groups = {name: state.group for name, state in cluster.table.groups.items()}
+    for name in names:
+        cluster.put_probe(name, probe(groups[name], name, at=clock.now))
+    loop.pass_until(clock.now + 1)
+    assert set(cluster.table.models) == set(names)
+    before = cluster.changes.number
+    for name in names:
+        cluster.put_probe(name, probe(groups[name], name, at=clock.now))
+        loop.pass_until(clock.now + 0.005)
+    assert cluster.changes.number == before
+    loop.pass_until(clock.now + module.CONFIRM_S)
+    assert cluster.changes.number == before + 1
+    # news does not wait, and takes along what does
+    again = probe(groups["g0"], "g0", at=clock.now)
+    cluster.put_probe("g0", again)
+    cluster.put_probe("g1", probe(groups["g1"], "other", at=clock.now))
+    loop.pass_until(clock.now + module.REBUILD_S)
+    assert cluster.table.groups["g0"].probe is again
+    assert "other" in cluster.table.models
+    assert cluster.changes.number == before + 2
+    loop.pass_until(clock.now + 1)
+    assert cluster.changes.number == before + 2
+
+
+def test_no_route_goes_stale_for_a_result_that_waits(cluster: Cluster, clock: Clock, loop: Timers) -> None:
+    cluster.put_view(glm(clock))
+    loop.pass_until(clock.now + 1)
+    group = cluster.table.groups["glm"].group
+    began = clock.now
+    cluster.put_probe("glm", probe(group, "glm-5", at=began))
+    loop.pass_until(began + cluster.fresh_s - module.CONFIRM_S)
+    cluster.put_probe("glm", probe(group, "glm-5", at=clock.now))
+    loop.pass_until(clock.now)
+    route = cluster.table.groups["glm"].route
+    assert route is not None
+    assert route.fresh_until > began + cluster.fresh_s
 
 
 async def test_a_view_that_says_nothing_new_rebuilds_nothing_and_keeps_the_daemon_fresh(

@@ -91,7 +91,24 @@ async def test_an_event_is_followed_by_a_reading_and_a_burst_by_two(watch: Watch
         assert 1 <= served.reads - before <= 2
 
 
+async def test_a_short_burst_is_followed_by_one_reading(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GATHER_S", 0.1)
+    monkeypatch.setattr(module, "REREAD_S", 0.1)
+    async with ScriptedDaemon() as served:
+        watch(served.address)
+        await until(lambda: served.listeners)
+        await asyncio.sleep(0.3)
+        before = served.reads
+        await served.event(5)
+        await until(lambda: served.reads > before)
+        await asyncio.sleep(0.3)
+        assert served.reads == before + 1
+
+
 def test_an_event_is_in_the_table_within_half_a_second() -> None:
+    assert module.GATHER_S <= module.REREAD_S
     assert module.REREAD_S + REBUILD_S < 0.5
 
 

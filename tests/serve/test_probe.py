@@ -133,6 +133,7 @@ class World:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(module, "SPACING_S", 0.01)
     monkeypatch.setattr("mentatd.serve.cluster.REBUILD_S", 0.0)
+    monkeypatch.setattr("mentatd.serve.cluster.CONFIRM_S", 0.0)
     world = World()
     yield world
     await world.close()

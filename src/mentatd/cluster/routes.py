@@ -140,6 +140,16 @@ def verdict(state: GroupState, *, now: float) -> str | None:
     return STALE if now > state.route.fresh_until else None
 
 
+def confirms(state: GroupState, probe: Probe, *, until: float) -> bool:
+    """Whether a newer result changes nothing of an admitted group but times, and its route is fresh `until` then."""
+    known, route = state.probe, state.route
+    if known is None or route is None or route.fresh_until < until:
+        return False
+    return (probe.url, probe.candidates, probe.models) == (known.url, known.candidates, known.models) and [
+        (attempt.url, attempt.error) for attempt in probe.attempts
+    ] == [(attempt.url, attempt.error) for attempt in known.attempts]
+
+
 @dataclass(frozen=True, slots=True)
 class NotAdmitted:
     """The name is that of a group, or of a model, which cannot be served now: 503."""

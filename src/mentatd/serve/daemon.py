@@ -22,9 +22,11 @@ another of the node is watched in time."""
 _POLL_LEAST_S = 1.0
 SNAPSHOT_LIMIT = 64 << 20
 """Bytes of one snapshot; a bigger one is a failed poll."""
+GATHER_S = 0.02
+"""How long an event waits for the rest of its burst: what happens to a group is several events."""
 REREAD_S = 0.25
-"""The least time from one read to the next that an event asks for: a burst costs two, and the last event of
-it is still in the table within half a second."""
+"""The least time from one read to the next that an event asks for: a longer burst costs two, and its last event is
+still in the table within half a second."""
 LARGE = 128 << 10
 """Bytes from which a snapshot is read in a thread, so that requests go on meanwhile: read anew, one takes 6 ms."""
 GROUPS_LIMIT = 2048
@@ -115,7 +117,7 @@ class Daemon:
                 await self._asked.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(began + REREAD_S - self._clock())
+        await asyncio.sleep(max(GATHER_S, began + REREAD_S - self._clock()))
 
     async def _read(self) -> Reading:
         answer = await self._client.ask(
