@@ -48,6 +48,10 @@ Key = tuple[str, str]
 Point = tuple[float, ...]
 """One value for each of `COLUMNS`; NaN where there is nothing to tell."""
 
+_NOTHING: Point = (math.nan,) * len(COLUMNS)
+_IDLE: Point = (0.0, *_NOTHING[1:])
+"""Of a model that nothing is asked of and nothing is known of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -172,12 +176,14 @@ class Series:
         model, group = key
         reading = self._engines.reading(group)
         figures = reading.models.get(model, NOTHING)
+        if figures is NOTHING and not proxied and not ttfbs:
+            return _IDLE
         prompt_tps = generation_tps = math.nan
         if figures is not NOTHING:
             counted = count_tokens(self._counted.get(key), reading.at, figures)
             self._counted[key] = counted
             prompt_tps, generation_tps = counted.prompt_tps, counted.generation_tps
-        return (
+        point = (
             float(proxied),
             _value(figures.running),
             _value(figures.waiting),
@@ -187,9 +193,9 @@ class Series:
             quantile(ttfbs, 0.5),
             quantile(ttfbs, 0.95),
         )
+        return tuple(round(value, 4) for value in point)
 
     def _store(self, told: Mapping[Key, Point]) -> None:
-        nothing = (math.nan,) * len(COLUMNS)
         for key in told:
             if key not in self._rings:
                 self._make_room()
@@ -199,8 +205,8 @@ class Series:
             if self._number - self._last_told[key] >= POINTS:
                 self._forget(key)
                 continue
-            for ring, value in zip(self._rings[key], told.get(key, nothing), strict=True):
-                ring[self._slot] = round(value, 4)
+            for ring, value in zip(self._rings[key], told.get(key, _NOTHING), strict=True):
+                ring[self._slot] = value
 
     def _make_room(self) -> None:
         """Forget the model that was told of longest ago, if there are as many as may be."""

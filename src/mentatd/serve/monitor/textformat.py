@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
@@ -74,9 +75,10 @@ def page(families: Iterable[Family], content_type: str) -> Iterator[str]:
 
 
 def _plain(name: str, labels: Labels, values: Iterable[tuple[Labels, float]]) -> Iterator[str]:
+    inner = _inner(labels)
+    line = f"{name}{{{inner}}} %s\n" if inner else f"{name} %s\n"
     for of, value in values:
-        inner = _inner(labels, of)
-        yield f"{name}{{{inner}}} {value}\n" if inner else f"{name} {value}\n"
+        yield line % (*map(_escaped, of), value)
 
 
 def _histograms(
@@ -84,19 +86,25 @@ def _histograms(
 ) -> Iterator[str]:
     upper = (*(f"{bound:g}" for bound in bounds), "+Inf")
     buckets = "".join(f'{name}_bucket{{%sle="{bound}"}} %d\n' for bound in upper)
-    whole = f"{buckets}{name}_count%s %d\n{name}_sum%s %s\n"
+    lines = f"{buckets}{name}_count%s %d\n{name}_sum%s %s\n"
+    inner = _inner(labels)
     for of, counts, total in values:
-        inner = _inner(labels, of)
-        before, alone = (f"{inner},", f"{{{inner}}}") if inner else ("", "")
-        filled: list[str | float] = []
-        for number in accumulate(counts):
-            filled += (before, number)
-        yield whole % (*filled, alone, sum(counts), alone, total)
+        yield _histogram(lines, inner % (*map(_escaped, of),), tuple(counts), total)
 
 
-def _inner(labels: Labels, values: Labels) -> str:
-    """What stands between the braces."""
-    return ",".join([f'{label}="{_escaped(value)}"' for label, value in zip(labels, values, strict=True)])
+@lru_cache(maxsize=2048)
+def _histogram(lines: str, inner: str, counts: tuple[int, ...], total: float) -> str:
+    """Most are those of the last scrape. All that are kept take 3 MB."""
+    before, alone = (f"{inner},", f"{{{inner}}}") if inner else ("", "")
+    filled: list[str | float] = []
+    for number in accumulate(counts):
+        filled += (before, number)
+    return lines % (*filled, alone, sum(counts), alone, total)
+
+
+def _inner(labels: Labels) -> str:
+    """What stands between the braces, to be filled with the labels' values."""
+    return ",".join(f'{label}="%s"' for label in labels)
 
 
 def _escaped(text: str) -> str:

@@ -23,7 +23,7 @@ from mentatd.serve.monitor.traffic import TEXT_LIMIT, Distribution
 CHANGES_KEPT = 200
 LOOK_S = 1.0
 """The most time between two looks: a daemon's failed poll makes no new table."""
-REST_S = 0.25
+REST_S = 0.4
 """The least time between two looks. Less than between two probes of a group, so that none is missed."""
 
 Kind = Literal["daemon_seen", "daemon_lost", "group_admitted", "group_refused", "group_gone", "address_moved"]
@@ -201,10 +201,11 @@ class Timeline:
         return self._probes.get(group) or ProbeCount()
 
     def _count_probes(self, table: RouteTable) -> None:
-        self._probes = {name: counted for name, counted in self._probes.items() if name in table.groups}
+        for gone in self._probes.keys() - table.groups.keys():
+            del self._probes[gone]
         for name, state in table.groups.items():
             probe = state.probe
-            counted = self._probes.setdefault(name, ProbeCount())
+            counted = self._probes.get(name) or self._probes.setdefault(name, ProbeCount())
             if probe is None or probe is counted.newest:
                 continue
             counted.newest = probe
