@@ -15,6 +15,7 @@ from mentatd.cluster.groups import Group
 from mentatd.cluster.routes import EMPTY, RouteTable, build
 from mentatd.cluster.watchset import Claim
 from mentatd.errors import Refusal
+from mentatd.serve import status as module
 from mentatd.serve.daemon import Daemon
 from mentatd.serve.status import Documents
 
@@ -111,6 +112,34 @@ def test_a_model_that_nothing_serves_is_refused_as_a_request_for_it_would_be() -
     broken = found.model("%FF")
     assert isinstance(broken, Refusal)
     assert broken.status == 404
+
+
+def test_the_status_is_that_of_now_however_often_it_is_asked_for() -> None:
+    clock = Clock(AT)
+    first = table(GLM, QWEN, group("new"), models={"glm": ("glm-5",), "qwen": ("qwen-3",)})
+    found = documents(first, daemon(), clock=clock)
+
+    def differs_from_a_first_answer() -> bool:
+        fresh = documents(found._cluster.table, daemon(), clock=clock)
+        return bool(json.loads(found.status())["groups"] != json.loads(fresh.status())["groups"])
+
+    assert not differs_from_a_first_answer()
+    clock.now += 5.0
+    assert not differs_from_a_first_answer()
+    assert json.loads(found.status())["groups"]["glm"]["probe"]["age_s"] == 5.0
+    changed = replace(GLM, actors_running=7)
+    found._cluster.table = table(changed, models={"glm": ("glm-6",)}, at=AT + 3.0)
+    assert not differs_from_a_first_answer()
+    assert json.loads(found.status())["groups"]["glm"]["models"] == ["glm-6"]
+    clock.now += 60.0
+    assert not differs_from_a_first_answer()
+
+
+def test_of_a_status_only_what_changed_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = documents(table(GLM, models={"glm": ("glm-5",)}))
+    first = found.status()
+    monkeypatch.delattr(module, "_group")
+    assert found.status() == first
 
 
 def test_the_status_of_a_group_that_serves() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -50,6 +51,7 @@ class Documents:
         self._daemons = daemons
         self._clock = clock
         self._started = clock()
+        self._written: dict[str, _Written] = {}
 
     def models(self) -> bytes:
         """`/v1/models`: each model that routes, as its engine listed it."""
@@ -77,10 +79,37 @@ class Documents:
                 "version": __version__,
                 "uptime_s": round(now - self._started, 3),
                 "daemons": {daemon.claim.address: _daemon(daemon, now) for daemon in self._daemons()},
-                "groups": {name: _group(state, now) for name, state in table.groups.items()},
+                "groups": self._groups(table, now),
                 "models": {name: _model(routes) for name, routes in _routing(table, now).items()},
             }
         )
+
+    def _groups(self, table: RouteTable, now: float) -> msgspec.Raw:
+        """Of each group only the age of its probe result is new each time: the rest is written when it changes."""
+        before, self._written = self._written, {}
+        pieces = []
+        for name, state in table.groups.items():
+            why_not = verdict(state, now=now)
+            written = before.get(name)
+            if written is None or written.state is not state or written.why_not != why_not:
+                written = _write(name, state, why_not)
+            self._written[name] = written
+            if state.probe is None:
+                pieces.append(written.json)
+            else:
+                pieces.append(b"%b%.3f}}" % (written.json, now - state.probe.at))
+        return msgspec.Raw(b"{%b}" % b",".join(pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A member of `groups`."""
+
+    state: GroupState
+    why_not: str | None
+    """The verdict when it was written."""
+    json: bytes
+    """Whole where there is no probe result; else up to that one's age, which is to be put behind, with two braces."""
 
 
 def _decoded(path: str) -> str:
@@ -102,9 +131,16 @@ def _daemon(daemon: Daemon, now: float) -> dict[str, Any]:
     }
 
 
-def _group(state: GroupState, now: float) -> dict[str, Any]:
+def _write(name: str, state: GroupState, why_not: str | None) -> _Written:
+    member = _encode(name) + b":" + _encode(_group(state, why_not))[:-1] + b',"probe":'
+    if state.probe is None:
+        return _Written(state, why_not, member + b"null}")
+    return _Written(state, why_not, member + _encode(_probe(state.probe))[:-1] + b',"age_s":')
+
+
+def _group(state: GroupState, why_not: str | None) -> dict[str, Any]:
+    """Without its probe result."""
     group, probe = state.group, state.probe
-    why_not = verdict(state, now=now)
     in_use = probe.url if probe is not None and probe.url in group.candidates else None
     return {
         "daemon": group.daemon,
@@ -120,7 +156,6 @@ def _group(state: GroupState, now: float) -> dict[str, Any]:
         "why_not": why_not,
         "mcp_candidates": group.mcp_candidates,
         "trusted": group.trusted,
-        "probe": None if probe is None else _probe(probe, now),
         "agents": [_agent(agent) for agent in group.agents],
     }
 
@@ -141,9 +176,9 @@ def _ids(probe: Probe | None) -> list[str]:
     return [] if probe is None else list(dict.fromkeys(entry.id for entry in probe.models))
 
 
-def _probe(probe: Probe, now: float) -> dict[str, Any]:
+def _probe(probe: Probe) -> dict[str, Any]:
+    """Without its age."""
     return {
-        "age_s": round(now - probe.at, 3),
         "duration_s": round(probe.duration_s, 3),
         "attempts": [
             {"url": attempt.url, "error": attempt.error, "seconds": round(attempt.seconds, 3)}
