@@ -135,7 +135,7 @@ class Router:
         self.inflight = Inflight(timeout_s)
         self.ends: list[tuple[Row, int, str | None]] = []
         self.inflight.on_finished(lambda row: self.ends.append((row, row.status, row.failure)))
-        self.pool = Pool()
+        self.pool = Pool(proof_s=0)
         self.proxy = Proxy(self.cluster, self.pool, self.inflight)
         self.server = Server(Handler(self.proxy))
         self._stack = AsyncExitStack()

@@ -21,6 +21,9 @@ from mentatd.origin import Origin
 
 MAX_IDLE_PER_ORIGIN = 256
 MAX_IDLE = 1024
+PROOF_S = 0.05
+"""Idle for this long, a connection shows that its engine does not close each behind its answer. Before one has, none is
+used again: the close may be on its way."""
 _SWEEP_S = 1.0
 """How often idle connections past their time are closed (`take` itself never gives one out)."""
 _LEARNED_FOR_S = 300.0
@@ -35,11 +38,13 @@ machine that lost its power or its cable closes nothing."""
 class _Site:
     """What the pool holds of one origin."""
 
-    __slots__ = ("idle", "learned", "learned_at", "witness")
+    __slots__ = ("idle", "keeps", "learned", "learned_at", "witness")
 
     def __init__(self) -> None:
         self.idle: list[Upstream] = []
         """Newest last."""
+        self.keeps = False
+        """The engine has kept a connection behind an answer for as long as proves it."""
         self.learned = reuse.NO_LIMIT
         """The reuse window that its closed connections taught."""
         self.learned_at = 0.0
@@ -51,9 +56,12 @@ class _Site:
 class Pool:
     """Owns every upstream connection. The decision which idle connection may be reused is synchronous."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context) -> None:
+    def __init__(
+        self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context, proof_s: float = PROOF_S
+    ) -> None:
         """`tls` makes the context for https origins; called once, when the first is met."""
         self._make_context = tls
+        self._proof_s = proof_s
         self._context: ssl.SSLContext | None = None
         self._sites: dict[Origin, _Site] = {}
         # kept: to ask for it is a system call each time
@@ -74,6 +82,8 @@ class Pool:
         if site is None:
             return None
         idle, learned, now = site.idle, site.learned, self._loop.time()
+        if not (site.keeps or self._prove(site, now)):
+            return None
         while idle:
             upstream = idle.pop()
             self._idle_count -= 1
@@ -89,6 +99,18 @@ class Pool:
                 upstream.reused = True
                 return upstream
         return None
+
+    def _prove(self, site: _Site, now: float) -> bool:
+        """Whether the connection that has been idle for the longest shows that the engine keeps them."""
+        if not site.idle or (idle_s := now - site.idle[0].idle_since) < self._proof_s:
+            return False
+        site.keeps = site.idle[0].usable
+        if not site.keeps:
+            oldest = site.idle.pop(0)
+            self._idle_count -= 1
+            self._learn(site, oldest, idle_s)
+            self._discard(oldest)
+        return site.keeps
 
     async def connect(self, origin: Origin, *, timeout: float) -> Upstream:  # noqa: ASYNC109
         """A new connection within `timeout` seconds. Raises ConnectFailed with what was tried and what came
@@ -216,6 +238,7 @@ class Pool:
         if idle_s < min(upstream.window, site.learned):
             site.learned = reuse.learn(idle_s)
             site.learned_at = self._loop.time()
+            site.keeps = False
 
     def _discard(self, upstream: Upstream) -> None:
         upstream.idle = False
