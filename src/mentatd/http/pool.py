@@ -16,14 +16,15 @@ from typing import cast
 from mentatd.errors import ConnectFailed
 from mentatd.http import reuse
 from mentatd.http.faults import describe
+from mentatd.http.unanswered import PATIENCE_S, Unanswered
 from mentatd.http.upstream import ResponseHead, Upstream
 from mentatd.origin import Origin
 
 MAX_IDLE_PER_ORIGIN = 256
 MAX_IDLE = 1024
 PROOF_S = 0.05
-"""Idle for this long, a connection shows that its engine does not close each behind its answer. Before one has, none is
-used again: the close may be on its way."""
+"""Idle for this long, a connection shows that its engine does not close each behind its answer. Before one has, none
+is used again: the close may be on its way."""
 _SWEEP_S = 1.0
 """How often idle connections past their time are closed (`take` itself never gives one out)."""
 _LEARNED_FOR_S = 300.0
@@ -67,6 +68,7 @@ class Pool:
         # kept: to ask for it is a system call each time
         self._loop = asyncio.get_running_loop()
         self._open: set[Upstream] = set()
+        self._unanswered: Unanswered[Upstream] = Unanswered()
         self._idle_count = 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
@@ -128,6 +130,7 @@ class Pool:
             upstream.close()
             raise ConnectFailed(origin, "closed as soon as it was connected")
         self._open.add(upstream)
+        self._watch_over()
         return upstream
 
     async def _dial(self, origin: Origin) -> Upstream:
@@ -210,9 +213,12 @@ class Pool:
         site = self._sites.get(origin)
         if site is None:
             site = self._sites[origin] = _Site()
-            if self._sweeper is None and not self._closed:
-                self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
         return site
+
+    def _watch_over(self) -> None:
+        """Sweep from now on."""
+        if self._sweeper is None and not self._closed:
+            self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
     def lost(self, upstream: Upstream) -> None:
         """Forget a closed connection, and learn from it when the engine closed it as idle (called by it)."""
@@ -245,8 +251,12 @@ class Pool:
         upstream.close()
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long; forget origins of which nothing is left to know."""
+        """Close what has been idle for too long or is sent to in vain; forget origins of which nothing is left to
+        know."""
         now = self._loop.time()
+        self._sweeper = None
+        for upstream in self._unanswered.look(self._open, now):
+            upstream.fail(f"gone without a word: nothing acknowledged for {PATIENCE_S:g} s")
         for origin, site in list(self._sites.items()):
             expired = [u for u in site.idle if now - u.idle_since >= min(u.window, site.learned)]
             for upstream in expired:
@@ -258,7 +268,8 @@ class Pool:
                 site.learned = reuse.NO_LIMIT
             if not site.idle and site.witness is None and site.learned == reuse.NO_LIMIT:
                 del self._sites[origin]
-        self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep) if self._sites else None
+        if self._sites or self._open:
+            self._watch_over()
 
     async def close(self) -> None:
         """Close every connection, idle or not."""

@@ -25,6 +25,7 @@ from mentatd.http.outgoing import Outgoing
 from mentatd.http.request import Body as Payload
 from mentatd.http.response import BadAnswer, Body, OpenBody, ResponseHead, body_of, head_end, read_head
 from mentatd.http.sink import Sink
+from mentatd.http.unanswered import repeats
 from mentatd.origin import Origin
 
 __all__ = ["Origin", "Owner", "ResponseHead", "Sink", "Upstream"]
@@ -142,6 +143,11 @@ class Upstream:
         """
         transport = self._transport
         return transport is not None and not transport.is_closing() and not self._poll.poll(0)
+
+    @property
+    def repeats(self) -> int:
+        """How often in a row bytes were sent to the engine's host without an acknowledgement."""
+        return 0 if self._transport is None else repeats(self._transport)
 
     # -- what the caller does
 
