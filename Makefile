@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop test-network test-clean bench peers-setup guard lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -82,6 +82,10 @@ test-clean: setup ## The README's two commands in a fresh clone with an empty pi
 
 bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for options (--help lists them)
 	$(BIN)/python -m bench $(BENCH)
+
+bench-all: setup ## Every workload through every router that peers-setup could install; writes bench/report.md (an hour)
+	rm -f bench/report.jsonl
+	$(BIN)/python -m bench --rounds 5 --workloads all --programs all --output bench/report.jsonl $(BENCH)
 
 peers-setup: setup ## Install the routers that bench-all measures beside ours into the user's cache (1.2 GB; some minutes, once)
 	$(BIN)/python -m bench.peers

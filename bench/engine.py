@@ -1,6 +1,7 @@
-"""An engine that costs little: `python -m bench.engine PORT`.
+"""An engine that costs little: `python -m bench.engine PORT HOST…`.
 
-A POST is answered with one document, or with `"stream": true` by `max_tokens` chunks, `seed` milliseconds apart.
+A POST is answered with one document, or with `"stream": true` by `max_tokens` chunks, `seed` milliseconds apart. The
+model of a base such as `/g7/v1` is called `g7`, so that one engine stands for any number.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ import asyncio
 import gc
 import sys
 import time
+import zlib
 from typing import cast
 
 import httptools
 import msgspec
 import uvloop
 
-from bench.answers import DOCUMENT, LISTING, STREAM_END, STREAM_HEAD, chunk, whole
+from bench.answers import MODEL, STREAM_HEAD, Told, chunk, document, listing, stream_end, whole
 
 TICK_S = 0.001
 PERIOD = 20
 """Ticks between two chunks of one stream; `seed` other than 0 or this is not served."""
+LARGE = 1 << 20
+"""A body from this size on is only counted, never read: the engine must not be what others wait for."""
 
 
 class Question(msgspec.Struct):
@@ -27,6 +31,8 @@ class Question(msgspec.Struct):
 
     stream: bool = False
     max_tokens: int = 16
+    max_completion_tokens: int = 0
+    """What sglang-router makes of `max_tokens`."""
     seed: int = 0
 
 
@@ -65,9 +71,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, ticker: Ticker) -> None:
         self._ticker = ticker
         self._parser = httptools.HttpRequestParser(self)
-        self._body: list[bytes] = []
         self._left = 0
-        self._paused = False
+        self._paused = self._waiting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -80,24 +85,40 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
+        if self._waiting:
+            self._waiting = False
+            self._run()
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
 
+    def on_message_begin(self) -> None:
+        self._pieces: list[bytes] = []
+        self._crc = self._length = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url = url
+
     def on_body(self, body: bytes) -> None:
-        self._body.append(body)
+        self._crc = zlib.crc32(body, self._crc)
+        self._length += len(body)
+        if self._length < LARGE:
+            self._pieces.append(body)
 
     def on_message_complete(self) -> None:
-        body, self._body = b"".join(self._body), []
         if self._parser.get_method() != b"POST":
-            self._transport.write(whole(LISTING))
+            name = self._url.decode().strip("/").partition("/")[0]
+            self._transport.write(whole(listing(MODEL if name == "v1" else name)))
             return
-        question = msgspec.json.decode(body, type=Question)
+        self._told = Told(self._crc, self._length)
+        question = Question()
+        if self._length < LARGE:
+            question = msgspec.json.decode(b"".join(self._pieces), type=Question)
         if not question.stream:
-            self._transport.write(whole(DOCUMENT))
+            self._transport.write(whole(document(self._told)))
             return
         self._transport.write(STREAM_HEAD)
-        self._left = question.max_tokens
+        self._left = question.max_completion_tokens or question.max_tokens
         if question.seed:
             self._ticker.add(self)
         else:
@@ -111,19 +132,21 @@ class Connection(asyncio.Protocol):
         self._left -= 1
         if self._left:
             return True
-        self._transport.write(STREAM_END)
+        self._transport.write(stream_end(self._told))
         return False
 
     def _run(self) -> None:
         """Send without a pause: one chunk a turn of the loop, so that each is a write of its own."""
-        if not self._transport.is_closing() and self.step():
+        if self._paused:
+            self._waiting = True
+        elif not self._transport.is_closing() and self.step():
             asyncio.get_running_loop().call_soon(self._run)
 
 
 async def main() -> None:
     ticker = Ticker()
-    loop = asyncio.get_running_loop()
-    await loop.create_server(lambda: Connection(ticker), "127.0.0.1", int(sys.argv[1]), backlog=4096)
+    port, hosts = int(sys.argv[1]), sys.argv[2:]
+    await asyncio.get_running_loop().create_server(lambda: Connection(ticker), hosts, port, backlog=4096)
     gc.freeze()
     gc.set_threshold(50_000)
     await ticker.run()

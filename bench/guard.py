@@ -17,8 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.__main__ import load
-from bench.programs import Running, engine, serve
+from bench.measure import run
+from bench.programs import Running, engine
+from bench.router import serve
 from bench.workloads import GUARDED, Workload
 
 STORED = Path(__file__).with_name("guard.json")
@@ -42,15 +43,15 @@ def counted(folder: Path, running: Running, workload: Workload, cores: str) -> f
     for old in folder.glob("counts*"):
         old.unlink()
     control(running, "--zero")
-    result = load(running.port, workload, RUN_S, cores)
+    seen, _ = run(running, workload, cores)
     control(running, "--dump")
-    if result.errors:
-        raise RuntimeError(f"{workload.name}: {result.first_error}")
+    if seen.errors:
+        raise RuntimeError(f"{workload.name}: {seen.first_error}")
     (dump,) = folder.glob("counts*")
     total = _TOTAL.search(dump.read_text())
     if total is None:
         raise RuntimeError(f"{dump} holds no total")
-    return int(total[1]) / (result.chunks if workload.chunks else result.requests)
+    return int(total[1]) / seen.figures[f"{workload.unit}s"]
 
 
 def measure() -> dict[str, int]:
@@ -62,7 +63,7 @@ def measure() -> dict[str, int]:
         under = (*UNDER, f"--callgrind-out-file={folder / 'counts'}")
         with engine(folder, cores) as port, serve(folder, port, cores, under) as running:
             control(running, "--instr=on")
-            load(running.port, GUARDED[WARM], RUN_S, cores)
+            run(running, GUARDED[WARM], cores)
             return {
                 workload.unit: round(counted(folder, running, workload, cores))
                 for workload in GUARDED.values()

@@ -1,181 +1,193 @@
-"""The load generator: `python -m bench.load PORT WORKLOAD SECONDS` prints one JSON line.
+"""The load generator: `python -m bench.load PORT WORKLOAD [OPTION…]`, a process of its own; see `bench.seen`.
 
-Every answer is held to what the engine sends, to its length and its end; a wrong one is an error of the run.
+Every answer is held to what the engine sends; a wrong one is an error of the run.
 """
 
 from __future__ import annotations
 
-import array
+import argparse
 import asyncio
 import gc
-import json
-import re
-import sys
+import http.client
+import resource
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import cast
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 
-import httptools
 import uvloop
 
-from bench.answers import DOCUMENT, DONE, MARK, MODEL, STAMP_DIGITS, stream_bytes
-from bench.workloads import GUARDED, WORKLOADS, Workload
+from bench.caller import Caller
+from bench.clients import GRACE_S, Run
+from bench.questions import Question, Target, question
+from bench.seen import Seen, latencies, mark, tell
+from bench.workloads import GUARDED, IDLE_S, WARM, WORKLOADS, Kind, Workload
 
-_STAMP = re.compile(rb"%b(\d{%d})" % (MARK, STAMP_DIGITS))
-GRACE_S = 20.0
-"""For the requests in flight when the time is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What one run saw. Times in microseconds."""
-
-    requests: int
-    chunks: int
-    seconds: float
-    errors: int
-    first_error: str
-    request_p50: float
-    request_p99: float
-    chunk_p50: float
-    """From the engine's write to the client's read."""
-    chunk_p99: float
+PAGES = ("/metrics", "/status.json")
+PAGES_EACH_S = 1.0
+AFTER_S = 0.2
+"""For what a large body has held back: it is on its way still when that is answered."""
+SLOW_BUFFER = 65_536
+"""The kernel's receive buffer of a client that does not read."""
+SLOW_READ = 4 << 20
+"""What that client reads in the end, to see that nothing is lost or mixed up."""
 
 
-def request(workload: Workload, port: int) -> bytes:
-    """One request as an OpenAI client writes it; `model` comes last in its body."""
-    text = "lorem ipsum dolor sit amet " * (workload.body_bytes // 27 + 1)
-    asked = (
-        {"stream": True, "max_tokens": workload.chunks, "seed": workload.pause_ms} if workload.chunks else {}
-    )
-
-    def body_of(length: int) -> bytes:
-        messages = [{"role": "user", "content": text[:length]}]
-        return json.dumps({"messages": messages} | asked | {"model": MODEL}).encode()
-
-    body = body_of(workload.body_bytes - len(body_of(0)))
-    return (
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept-Encoding: identity\r\n"
-        b"Connection: keep-alive\r\nAccept: application/json\r\nContent-Type: application/json\r\n"
-        b"User-Agent: OpenAI/Python 1.99.1\r\nX-Stainless-Lang: python\r\nAuthorization: Bearer sk-1234\r\n"
-        b"Content-Length: %d\r\n\r\n%b" % (port, len(body), body)
-    )
+def many(workload: Workload, target: Target) -> Seen:
+    """W1 to W4, W8, W9."""
+    return uvloop.run(_many(workload, target))
 
 
-class Run:
-    """The state that all connections share."""
-
-    def __init__(self, workload: Workload, port: int, seconds: float) -> None:
-        self.workload = workload
-        self.request = request(workload, port)
-        self.ends = time.monotonic_ns() + int(seconds * 1e9)
-        self.begun = self.done = self.chunks = self.errors = 0
-        self.first_error = ""
-        self.request_us, self.chunk_us = array.array("d"), array.array("d")
-        self.open = 0
-        self.over = asyncio.get_running_loop().create_future()
-
-    def begin(self) -> bool:
-        """Whether one more request is to be sent."""
-        if self.begun >= self.workload.requests or time.monotonic_ns() > self.ends:
-            return False
-        self.begun += 1
-        return True
-
-    def fail(self, what: str) -> None:
-        self.errors += 1
-        self.first_error = self.first_error or what
-
-    def closed(self) -> None:
-        self.open -= 1
-        if not self.open and not self.over.done():
-            self.over.set_result(None)
+async def _many(workload: Workload, target: Target) -> Seen:
+    questions = [question(workload, target, model) for model in workload.models]
+    run = Run(target.port, questions, seconds=workload.seconds, requests=workload.requests)
+    start = time.monotonic()
+    reading = _read_pages(run, target.port) if workload.fleet and workload.fleet.churn else None
+    pages = asyncio.get_running_loop().create_task(reading) if reading else None
+    await run.work(workload.connections, workload.seconds + GRACE_S)
+    if pages:
+        pages.cancel()
+    figures: dict[str, float] = {
+        "requests": run.done,
+        "chunks": run.chunks,
+        "per_s": round((run.chunks if workload.chunks else run.done) / (time.monotonic() - start), 1),
+        **latencies("request", run.request_us),
+        **latencies("chunk", run.chunk_us),
+    }
+    return Seen(figures, run.errors, run.first_error)
 
 
-class Client(asyncio.Protocol):
-    """One connection: a request, its whole answer, the next request."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._parser = httptools.HttpResponseParser(self)
-        self._busy = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._run.open += 1
-        self._next()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._busy:
-            self._run.fail(f"connection lost: {exc!r}")
-        self._run.closed()
-
-    def data_received(self, data: bytes) -> None:
-        if self._run.workload.pause_ms:
-            now = time.monotonic_ns()
-            self._run.chunk_us.extend((now - int(stamp)) / 1e3 for stamp in _STAMP.findall(data))
-        self._parser.feed_data(data)
-
-    def on_body(self, body: bytes) -> None:
-        self._parts.append(body)
-
-    def on_message_complete(self) -> None:
-        run, body = self._run, b"".join(self._parts)
-        run.request_us.append((time.monotonic_ns() - self._sent) / 1e3)
-        run.done += 1
-        self._busy = False
-        status, chunks = self._parser.get_status_code(), run.workload.chunks
-        run.chunks += body.count(MARK)
-        if chunks:
-            right = len(body) == stream_bytes(chunks) and body.count(MARK) == chunks and body.endswith(DONE)
-        else:
-            right = body == DOCUMENT
-        if status != 200 or not right:
-            run.fail(f"{status}, {len(body)} bytes: {body[:200]!r}")
-        self._next()
-
-    def _next(self) -> None:
-        if not self._run.begin():
-            self._transport.close()
-            return
-        self._parts: list[bytes] = []
-        self._busy = True
-        self._sent = time.monotonic_ns()
-        self._transport.write(self._run.request)
+async def _read_pages(run: Run, port: int) -> None:
+    """Read the program's own pages until cancelled."""
+    while True:
+        for path in PAGES:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET %b HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n" % path.encode())
+                page = await reader.read(-1)
+                writer.close()
+            except OSError as error:
+                run.fail(f"{path}: {error}")
+                return
+            # 404: the published router has no /metrics
+            if not page.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 404 ")):
+                run.fail(f"{path}: {page[:100]!r}")
+        await asyncio.sleep(PAGES_EACH_S)
 
 
-def percentile(values: Sequence[float], part: float) -> float:
-    """0 where there are no values."""
-    return round(sorted(values)[min(len(values) - 1, int(len(values) * part))], 1) if values else 0.0
+def single(workload: Workload, target: Target) -> Seen:
+    """W0."""
+    with Caller(target.port) as caller:
+        times, faults = _ask_for(caller, question(workload, target, workload.models[0]), workload)
+    figures = {"requests": float(len(times)), **latencies("request", times)}
+    return Seen(figures, len(faults), next(iter(faults), ""))
 
 
-async def main() -> None:
-    port, name, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-    run = Run((WORKLOADS | GUARDED)[name], port, seconds)
+def _ask_for(caller: Caller, asked: Question, workload: Workload) -> tuple[list[float], list[str]]:
+    """One request after the other: their times, and what was wrong with answers."""
+    times: list[float] = []
+    faults: list[str] = []
+    end = time.monotonic() + workload.seconds
+    while time.monotonic() < end and len(times) < workload.requests:
+        took, fault = caller.ask(asked)
+        times.append(took)
+        if fault:
+            faults.append(fault)
+    return times, faults
+
+
+def idle(workload: Workload, target: Target) -> Seen:
+    """W6: connections that have had one answer each and rest then."""
+    asked = question(workload, target, workload.models[0])
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Caller(target.port)) for _ in range(workload.connections)]
+        faults = [fault for caller in callers if (fault := caller.ask(asked)[1])]
+        mark("rest")
+        time.sleep(IDLE_S)
+        mark("rested")
+        kept = sum(caller.open for caller in callers)
+        with Caller(target.port) as caller:
+            times, more = _ask_for(caller, asked, workload)
+    faults += more
+    if kept < len(callers):
+        faults.append(
+            f"{len(callers) - kept} of {len(callers)} idle connections were closed within {IDLE_S:g} s"
+        )
+    return Seen(latencies("request", times), len(faults), next(iter(faults), ""))
+
+
+def slow(workload: Workload, target: Target) -> Seen:
+    """W7: a client that asks for a fast stream and does not read it, others beside it."""
+    streamed = question(workload, target, workload.models[0])
+    small = question(replace(workload, chunks=0), target, workload.models[0])
+    with Caller(target.port, receive_bytes=SLOW_BUFFER) as lazy, Caller(target.port) as caller:
+        response = lazy.send(streamed)
+        times, faults = _ask_for(caller, small, workload)
+        mark("unread")
+        body = response.read(SLOW_READ)
+        response.close()
+    if fault := streamed.fault_of_start(response.status, body):
+        faults.append(fault)
+    return Seen(latencies("request", times), len(faults), next(iter(faults), ""))
+
+
+def large(workload: Workload, target: Target) -> Seen:
+    """W5: one large body beside paced streams; how late their chunks were meanwhile."""
+    return uvloop.run(_large(workload, target))
+
+
+async def _large(workload: Workload, target: Target) -> Seen:
+    model = workload.models[0]
+    paced = question(replace(workload, body_bytes=1024), target, model)
+    body = question(replace(workload, chunks=0), target, model)
+    run = Run(target.port, [paced], seconds=workload.seconds + GRACE_S, requests=workload.requests)
+    loop = asyncio.get_running_loop()
+    streams = loop.create_task(run.work(workload.connections, workload.seconds + 2 * GRACE_S))
+    await asyncio.sleep(workload.seconds)
+    before = len(run.chunk_us)
+    mark("large")
+    with Caller(target.port) as caller:
+        try:
+            took, fault = await loop.run_in_executor(None, caller.ask, body)
+        except (OSError, http.client.HTTPException) as error:
+            took, fault = 0.0, f"the large body: {error!r}"
+    mark("answered")
+    if fault:
+        run.fail(fault)
+    await asyncio.sleep(AFTER_S)
+    run.ends = time.monotonic_ns()
+    await streams
+    figures = {"large_ms": round(took / 1e3, 1), **latencies("quiet", run.chunk_us[:before])}
+    return Seen(figures | latencies("chunk", run.chunk_us[before:]), run.errors, run.first_error)
+
+
+KINDS: Mapping[Kind, Callable[[Workload, Target], Seen]] = {
+    "single": single,
+    "loop": many,
+    "large": large,
+    "idle": idle,
+    "slow": slow,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.load")
+    parser.add_argument("port", type=int)
+    parser.add_argument("workload")
+    parser.add_argument("--prefix", default="")
+    parser.add_argument("--loose", action="store_true")
+    chosen = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    workload = (WORKLOADS | GUARDED | {WARM.name: WARM})[chosen.workload]
+    target = Target(chosen.port, chosen.prefix, chosen.loose)
     gc.freeze()
     gc.set_threshold(100_000)
-    started = time.monotonic()
-    for _ in range(run.workload.connections):
-        await asyncio.get_running_loop().create_connection(lambda: Client(run), "127.0.0.1", port)
     try:
-        async with asyncio.timeout(seconds + GRACE_S):
-            await run.over
-    except TimeoutError:
-        run.fail("requests in flight did not end")
-    load = Load(
-        requests=run.done,
-        chunks=run.chunks,
-        seconds=round(time.monotonic() - started, 3),
-        errors=run.errors,
-        first_error=run.first_error,
-        request_p50=percentile(run.request_us, 0.5),
-        request_p99=percentile(run.request_us, 0.99),
-        chunk_p50=percentile(run.chunk_us, 0.5),
-        chunk_p99=percentile(run.chunk_us, 0.99),
-    )
-    print(json.dumps(asdict(load)))
+        tell(KINDS[workload.kind](workload, target))
+    except (OSError, http.client.HTTPException) as error:
+        tell(Seen(errors=1, first_error=repr(error)))
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    main()

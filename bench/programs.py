@@ -1,25 +1,24 @@
-"""How each program under test is started in front of the bench's engine."""
+"""What a program under test is, and how it and the bench's engine are started and ended."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import os
-import shutil
+import signal
 import socket
-import string
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import mentatd
-from bench.answers import CONTENT, DOCUMENT, MODEL
+from bench.answers import CONTENT, MODEL, document, told
 
-BIN = Path(sys.executable).parent
+HOSTS = ["127.0.0.1", *(f"127.0.1.{number}" for number in range(1, 21))]
+"""Where the engine listens: loopback, and the addresses of the nodes of a cluster on loopback."""
 START_S = 60.0
 STOP_S = 10.0
 POLL_S = 0.01
@@ -30,7 +29,7 @@ class Running:
     """A program that answers."""
 
     pid: int
-    """Of the process whose family is measured."""
+    """Of the process whose family is measured; 0: there is none."""
     port: int
     start_s: float = 0.0
     """From its start to the first request that it forwarded."""
@@ -41,7 +40,7 @@ class Running:
 Program = Callable[[Path, int, str], AbstractContextManager[Running]]
 """Started with a folder of its own, in front of the engine at this port, on these cores (as `taskset` takes them)."""
 Clustered = Callable[[Path, Sequence[str], str, str], AbstractContextManager[Running]]
-"""Started with a folder, over these daemons (`host:port`), on these cores; ready once it serves this model."""
+"""Started with a folder, over these daemons (`host:port`), ready once it serves this model, on these cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Peer:
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Workloads that it is not given, each with the reason."""
     loose: bool = False
-    """It rewrites answers, so that only their status, their size within bounds, chunks and end can be checked."""
+    """It rewrites answers, so that only their status, content, number of chunks and end can be checked."""
     cluster: Clustered | None = None
     """How it is started over mentat daemons; None: it reads none."""
 
@@ -81,6 +80,7 @@ def process(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            start_new_session=True,
         )
     try:
         yield running
@@ -91,14 +91,20 @@ def process(
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
+        # children that it has left behind
+        with suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
 
 
-def ready(running: subprocess.Popen[bytes], port: int, *, loose: bool = False, prefix: str = "") -> Running:
-    """Return once the program, started just now, forwards a request.
+def ready(
+    running: subprocess.Popen[bytes], port: int, *, loose: bool = False, prefix: str = "", model: str = MODEL
+) -> Running:
+    """Return once the program, started just now, forwards a request for `model`.
 
     `loose`: as in Peer; `prefix`: as in Running. Raises RuntimeError when the program ended or `START_S` are over.
     """
-    body = json.dumps({"model": MODEL, "messages": []})
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "hi"}]}).encode()
+    right = document(told(body))
     start = time.monotonic()
     while True:
         try:
@@ -107,7 +113,7 @@ def ready(running: subprocess.Popen[bytes], port: int, *, loose: bool = False, p
                 connection.request("POST", path, body, fields)
                 response = connection.getresponse()
                 answer = response.read()
-                if answer == DOCUMENT or (loose and response.status == 200 and CONTENT in answer):
+                if answer == right or (loose and response.status == 200 and CONTENT in answer):
                     return Running(running.pid, port, round(time.monotonic() - start, 3), prefix)
         except (OSError, http.client.HTTPException):
             pass
@@ -120,65 +126,7 @@ def ready(running: subprocess.Popen[bytes], port: int, *, loose: bool = False, p
 def engine(folder: Path, cores: str) -> Iterator[int]:
     """The bench's engine; its port."""
     port = free_port()
-    argv = [sys.executable, "-m", "bench.engine", str(port)]
+    argv = [sys.executable, "-m", "bench.engine", str(port), *HOSTS]
     with process(argv, folder / "engine.log", cores) as running:
         ready(running, port)
         yield port
-
-
-@contextmanager
-def nginx(folder: Path, engine_port: int, cores: str) -> Iterator[Running]:
-    """The near-limit: a proxy in C that reads no body."""
-    port = free_port()
-    template = string.Template(Path(__file__).with_name("nginx.conf").read_text())
-    conf = folder / "nginx.conf"
-    conf.write_text(template.substitute(folder=folder, port=port, engine=engine_port))
-    with process(["nginx", "-p", str(folder), "-c", str(conf)], folder / "nginx.log", cores) as running:
-        yield ready(running, port)
-
-
-@contextmanager
-def serve(folder: Path, engine_port: int, cores: str, under: Sequence[str] = ()) -> Iterator[Running]:
-    """The router, which found the engine as it finds any: through a daemon and an agent.
-
-    `under`: the command of a tool that runs it.
-    """
-    control, status, port = free_port(), free_port(), free_port()
-    rest = str(max(os.sched_getaffinity(0)))
-    lite = ["mentatd-lite", "--bind", "127.0.0.1", "--port", str(control), "--http-port", str(status)]
-    agent = ["mentatd-register", "--group", "bench", "--openai", f"{engine_port}/v1"]
-    env = {
-        "SERVE_PORT": str(port),
-        "MENTAT_DAEMONS": f"127.0.0.1:{status}",
-        "MENTAT_ANNOUNCE_PORT": "0",
-    }
-    with ExitStack() as stack:
-
-        def start(argv: Sequence[str], cores: str, under: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-            log, command = folder / f"{argv[0]}.log", [sys.executable, str(BIN / argv[0]), *argv[1:]]
-            return stack.enter_context(process([*under, *command], log, cores, env))
-
-        start([*lite, "--announce-port", "0"], rest)
-        start([*agent, "--address", f"127.0.0.1:{control}"], rest)
-        running = start(["mentatd-serve"], cores, under)
-        yield ready(running, port)
-
-
-def _nginx_version() -> str:
-    told = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr
-    return told.strip().rpartition("/")[2]
-
-
-PROGRAMS: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer(
-            "nginx",
-            "C; a plain streaming proxy that reads no body: the near-limit",
-            _nginx_version,
-            nginx,
-            lambda: shutil.which("nginx") is not None,
-        ),
-        Peer("mentatd-serve", "Python; this router", lambda: mentatd.__version__, serve, lambda: True),
-    )
-}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -46,3 +48,21 @@ def forget_peak(pids: list[int]) -> None:
     """Let `VmHWM` begin anew."""
     for pid in pids:
         (PROC / str(pid) / "clear_refs").write_text("5")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a program has used until now."""
+
+    at: float
+    """Monotonic seconds."""
+    cpu_ns: int
+    rss_kib: int
+    """Resident now."""
+    peak_kib: int
+    """Resident at most since `forget_peak`."""
+
+
+def moment(pids: list[int]) -> Moment:
+    """Raises OSError when one of them is gone."""
+    return Moment(time.monotonic(), cpu_ns(pids), memory_kib(pids), memory_kib(pids, "VmHWM"))

@@ -102,6 +102,8 @@ def litellm(folder: Path, engine_port: int, cores: str) -> AbstractContextManage
     options = [
         *("--config", _written(folder, "litellm.yaml", engine=engine_port)),
         *("--host", "127.0.0.1", "--port", str(port), "--num_workers", "1", "--telemetry", "False"),
+        # else its server closes a connection that was idle for 5 s
+        *("--keepalive_timeout", "300"),
     ]
     env = {
         "LITELLM_MODE": "PRODUCTION",

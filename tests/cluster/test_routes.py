@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.support.views import agent, failed_probe, group, group_view, merged, probe, seen, view
 
+from mentatd.cluster import routes as module
 from mentatd.cluster.admission import Probe
 from mentatd.cluster.groups import Group
 from mentatd.cluster.routes import (
@@ -136,6 +137,17 @@ def test_what_did_not_change_is_used_again() -> None:
     second = table((equal, answered), (B, probe(B, "m")), previous=first, now=1.0)
     assert second.groups["a"] is first.groups["a"]
     assert second.groups["b"] is not first.groups["b"]
+
+
+def test_a_target_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = table((TWO_LINKS, probe(TWO_LINKS, "m")))
+    before = first.groups["glm"].route
+    monkeypatch.delattr(module, "parse_target")
+    moved = probe(TWO_LINKS, "m", at=1.0, url=TWO_LINKS.candidates[1])
+    route = table((TWO_LINKS, moved), previous=first, now=1.0).groups["glm"].route
+    assert route is not None
+    assert before is not None
+    assert route.targets == tuple(reversed(before.targets))
 
 
 @pytest.mark.parametrize("change", ["group", "probe", "verdict"])

@@ -80,10 +80,10 @@ def seen(view: View, daemon: str = "10.0.0.1:6380", *, at: float = 0.0, trusted:
     return SeenView(daemon, view, at, trusted)
 
 
-def merged(*views: SeenView, now: float = 0.0, sources: AllowedSources = SOURCES) -> dict[str, Group]:
+def merged(*views: SeenView, now: float = 0.0, sources: AllowedSources = SOURCES) -> Mapping[str, Group]:
     """`merge` at `now` with views that last 30 s."""
     by_daemon = {seen.daemon: seen for seen in views}
-    return merge(by_daemon, now=now, stale_after=30.0, local=LOCAL, sources=sources)
+    return merge(by_daemon, now=now, stale_after=30.0, local=LOCAL, sources=sources).groups
 
 
 def group(name: str = "glm", *agents: Agent, running: int = 1, others: Iterable[ActorState] = ()) -> Group:

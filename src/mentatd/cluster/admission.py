@@ -55,7 +55,7 @@ class Probe:
         address is gone, so that a link which comes or goes takes no model away until the next result. A failure
         holds for the very list that failed.
         """
-        if self.url is None:
+        if self.url is None or self.candidates is candidates:
             return self.candidates == candidates
         return not set(candidates).isdisjoint(self.candidates)
 

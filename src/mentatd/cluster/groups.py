@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
-from mentatd.cluster.addresses import node_addresses, rank_hosts
+from mentatd.cluster.hosts import NOBODY, Hosts
 from mentatd.cluster.sources import AllowedSources, LocalNetworks, parse_address
 from mentatd.wire.service import PortService, Service, base_url
 from mentatd.wire.snapshot import Agent, GroupView, View
@@ -60,34 +62,74 @@ class Group:
     """Like `candidates`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Every fresh view as one, and what the next merge can use of it."""
+
+    groups: Mapping[str, Group]
+    """Ordered by name."""
+    daemons: frozenset[str]
+    """Whose views are in it."""
+    winners: Mapping[str, _Winner]
+    """By group name."""
+    hosts: Hosts
+    """By what all these views say of nodes."""
+    trusted_hosts: Hosts
+    """By what the trusted ones say: `hosts` itself where all are."""
+
+
+class _Winner(NamedTuple):
+    """The view of one group that wins, and its daemon."""
+
+    daemon: str
+    trusted: bool
+    view: GroupView
+
+
+NOTHING = Merged({}, frozenset(), {}, NOBODY, NOBODY)
+"""Before the first view."""
+
+
 def merge(
     views: Mapping[str, SeenView],
+    before: Merged = NOTHING,
     *,
     now: float,
     stale_after: float,
     local: LocalNetworks,
     sources: AllowedSources,
-) -> dict[str, Group]:
-    """Merge the views that are not older than `stale_after` seconds into one entry per name, ordered by name.
+) -> Merged:
+    """Merge the views that are not older than `stale_after` seconds into one entry per name.
 
     Two daemons disagree: more running actors wins, then more living agents, then the lower address.
+    `before` changes no group: one that is equal there is the same object, and most are not even made again.
     """
     fresh = sorted(
         (seen for seen in views.values() if now - seen.at <= stale_after),
         key=lambda seen: _address_order(seen.daemon),
     )
-    winners = _winners(fresh)
-    hosts = trusted = _Hosts(node_addresses(seen.view for seen in fresh), local, sources)
+    hosts = trusted = before.hosts.now([seen.view for seen in fresh], local, sources)
     if not all(seen.trusted for seen in fresh):
         # anybody's view may describe a node, so a trusted group's addresses need not be trusted ones
-        trusted = _Hosts(node_addresses(seen.view for seen in fresh if seen.trusted), local, sources)
-    return {name: _group(name, winners[name], hosts, trusted) for name in sorted(winners)}
+        known = [seen.view for seen in fresh if seen.trusted]
+        trusted = before.trusted_hosts.now(known, local, sources)
+    kept = before if (hosts, trusted) == (before.hosts, before.trusted_hosts) else NOTHING
+    winners = _winners(fresh)
+    groups = {}
+    for name in sorted(winners):
+        winner, old = winners[name], before.groups.get(name)
+        if old is None or kept.winners.get(name) != winner:
+            new = _group(name, winner, hosts, trusted)
+            old = old if old == new else new
+        groups[name] = old
+    return Merged(groups, frozenset(seen.daemon for seen in fresh), winners, hosts, trusted)
 
 
 _NAMES_LAST = 9
 """Above every IP version."""
 
 
+@lru_cache(maxsize=1024)
 def _address_order(daemon: str) -> tuple[int, int, int, str]:
     """Sorts literal addresses by number (IPv4 before IPv6) and then port; names come after, by text."""
     host, _, port = daemon.rpartition(":")
@@ -97,75 +139,38 @@ def _address_order(daemon: str) -> tuple[int, int, int, str]:
     return (address.version, int(address), int(port), daemon)
 
 
-@dataclass(frozen=True, slots=True)
-class _Winner:
-    """The view of one group that wins."""
-
-    seen: SeenView
-    view: GroupView
-    strength: tuple[int, int]
-    """Actors running, agents alive."""
-
-
 def _winners(fresh: Iterable[SeenView]) -> dict[str, _Winner]:
     """`fresh` is in the order that decides a tie."""
     winners: dict[str, _Winner] = {}
     for seen in fresh:
         for name, view in seen.view.groups.items():
-            strength = _strength(view)
             best = winners.get(name)
-            if best is None or strength > best.strength:
-                winners[name] = _Winner(seen, view, strength)
+            if best is None or _is_stronger(view, best.view):
+                winners[name] = _Winner(seen.daemon, seen.trusted, view)
     return winners
 
 
-def _strength(view: GroupView) -> tuple[int, int]:
-    running = alive = 0
-    for actor in view.actors:
-        if actor.state == "running":
-            running += 1
-    for agent in view.agents:
-        if agent.alive:
-            alive += 1
-    return running, alive
+def _is_stronger(view: GroupView, other: GroupView) -> bool:
+    if view.actors_running != other.actors_running:
+        return view.actors_running > other.actors_running
+    return view.agents_alive > other.agents_alive
 
 
-class _Hosts:
-    """The hosts to try for an agent, ranked once for each node in one merge."""
-
-    def __init__(
-        self, nodes: Mapping[str, tuple[str, ...]], local: LocalNetworks, sources: AllowedSources
-    ) -> None:
-        self._nodes = nodes
-        self._local = local
-        self._sources = sources
-        self._ranked: dict[str, tuple[str, ...]] = {}
-
-    def of(self, node_ip: str) -> tuple[str, ...]:
-        """An agent whose node nobody describes falls back to its own `node_ip`."""
-        ranked = self._ranked.get(node_ip)
-        if ranked is None:
-            address = parse_address(node_ip)
-            addrs = () if address is None else self._nodes.get(str(address), (str(address),))
-            ranked = rank_hosts(addrs, local=self._local, sources=self._sources)
-            self._ranked[node_ip] = ranked
-        return ranked
-
-
-def _group(name: str, winner: _Winner, hosts: _Hosts, trusted: _Hosts) -> Group:
+def _group(name: str, winner: _Winner, hosts: Hosts, trusted: Hosts) -> Group:
     view = winner.view
-    running, alive = winner.strength
     openai_agent, openai = _announced(view, "openai")
     mcp_agent, mcp = _announced(view, "mcp")
     candidates = _candidates(openai_agent, openai, hosts)
-    named = _candidates(openai_agent, openai, trusted) if winner.seen.trusted else ()
+    named: Iterable[str] = ()
+    if winner.trusted:
+        named = candidates if trusted is hosts else _candidates(openai_agent, openai, trusted)
     return Group(
         name=name,
-        daemon=winner.seen.daemon,
-        trusted=winner.seen.trusted,
+        daemon=winner.daemon,
+        trusted=winner.trusted,
         agents=view.agents,
-        agents_alive=alive,
-        actors_running=running,
+        agents_alive=view.agents_alive,
+        actors_running=view.actors_running,
         actors=len(view.actors),
         gpus=sum(agent.gpus for agent in view.agents if agent.alive),
         openai=openai,
@@ -187,7 +192,7 @@ def _announced(view: GroupView, service: str) -> tuple[Agent, Service] | tuple[N
     return None, None
 
 
-def _candidates(agent: Agent | None, service: Service | None, hosts: _Hosts) -> tuple[str, ...]:
+def _candidates(agent: Agent | None, service: Service | None, hosts: Hosts) -> tuple[str, ...]:
     """A URL is its own single candidate, used as written; a port has one for each host to try."""
     if agent is None or service is None:
         return ()

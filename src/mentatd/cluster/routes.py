@@ -96,12 +96,18 @@ def _state(
     group: Group, probe: Probe | None, before: GroupState | None, *, now: float, fresh_s: float
 ) -> GroupState:
     reason = why_not(group, probe, now=now, fresh_s=fresh_s)
-    if before is not None and before.probe is probe and before.why_not == reason and before.group == group:
+    if (
+        before is not None
+        and before.probe is probe
+        and before.why_not == reason
+        and (before.group is group or before.group == group)
+    ):
         return before
     route = None
     if reason is None and probe is not None and probe.url is not None:
+        known = () if before is None or before.route is None else before.route.targets
         try:
-            route = _route(group, probe.url, fresh_until=probe.at + fresh_s)
+            route = _route(group, probe.url, known, fresh_until=probe.at + fresh_s)
         except ValueError as error:
             reason = f"endpoint probe failed: {probe.url[:WIRE_LIMIT]}: {error}"
     listed = tuple(entry.id for entry in _listed(probe))
@@ -113,12 +119,13 @@ def _listed(probe: Probe | None) -> tuple[ModelEntry, ...]:
     return () if probe is None else probe.models
 
 
-def _route(group: Group, in_use: str, *, fresh_until: float) -> Route:
-    """Raises ValueError where a candidate is no base URL."""
+def _route(group: Group, in_use: str, known: Iterable[Target], *, fresh_until: float) -> Route:
+    """`known` are targets that need not be parsed again. Raises ValueError where a candidate is no base URL."""
     ranked = sorted(group.candidates, key=lambda candidate: candidate != in_use)
+    parsed = {target.url: target for target in known}
     return Route(
         group=group.name,
-        targets=tuple(parse_target(url) for url in ranked),
+        targets=tuple(parsed.get(url) or parse_target(url) for url in ranked),
         fresh_until=fresh_until,
         provider=group.provider,
         trusted=group.trusted_candidates,

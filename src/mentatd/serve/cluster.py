@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mentatd.cluster.admission import Probe
-from mentatd.cluster.groups import Group, SeenView, merge
+from mentatd.cluster.groups import NOTHING, SeenView, merge
 from mentatd.cluster.routes import EMPTY, RouteTable, build
 from mentatd.cluster.sources import AllowedSources
 from mentatd.serve.networks import Networks
@@ -69,8 +69,7 @@ class Cluster:
         self._stale_after = stale_after
         self._clock = clock
         self._views: dict[str, SeenView] = {}
-        self._merged: frozenset[str] = frozenset()
-        self._groups: dict[str, Group] = {}
+        self._merged = NOTHING
         self._probes: dict[str, Probe] = {}
         self._remerge = False
         self._built_at = float("-inf")
@@ -83,7 +82,7 @@ class Cluster:
         old = self._views.get(seen.daemon)
         if (
             old is not None
-            and seen.daemon in self._merged
+            and seen.daemon in self._merged.daemons
             and old.trusted == seen.trusted
             and old.view == seen.view
         ):
@@ -99,7 +98,7 @@ class Cluster:
 
     def put_probe(self, group: str, probe: Probe) -> None:
         """Take a group's newest probe; one of a group that is not in the table is forgotten."""
-        if group in self._groups:
+        if group in self._merged.groups:
             self._probes[group] = probe
             self._schedule()
 
@@ -136,21 +135,22 @@ class Cluster:
         if self._remerge:
             self._merge(now)
             self._remerge = False
-        self.table = build(self._groups, self._probes, previous=self.table, now=now, fresh_s=self.fresh_s)
+        self.table = build(
+            self._merged.groups, self._probes, previous=self.table, now=now, fresh_s=self.fresh_s
+        )
         self._watch_expiry(now)
         self.changes.announce()
 
     def _merge(self, now: float) -> None:
-        views = {name: seen for name, seen in self._views.items() if now - seen.at <= self._stale_after}
-        merged = merge(
-            views, now=now, stale_after=self._stale_after, local=self._networks.current, sources=self._sources
+        self._merged = merged = merge(
+            self._views,
+            self._merged,
+            now=now,
+            stale_after=self._stale_after,
+            local=self._networks.current,
+            sources=self._sources,
         )
-        self._merged = frozenset(views)
-        # An equal group stays the same object, by which the build knows what it can keep.
-        self._groups = {
-            name: old if (old := self._groups.get(name)) == group else group for name, group in merged.items()
-        }
-        self._probes = {name: probe for name, probe in self._probes.items() if name in self._groups}
+        self._probes = {name: probe for name, probe in self._probes.items() if name in merged.groups}
 
     def _watch_expiry(self, now: float) -> None:
         if self._expiry is not None:
@@ -171,7 +171,9 @@ class Cluster:
             self._watch_expiry(now)
 
     def _view_expiries(self) -> list[float]:
-        return [self._views[name].at + self._stale_after for name in self._merged if name in self._views]
+        return [
+            self._views[name].at + self._stale_after for name in self._merged.daemons if name in self._views
+        ]
 
     def _route_expiries(self, since: float) -> list[float]:
         """When the table's routes stop being fresh, as far as they were fresh at `since`."""

@@ -82,6 +82,13 @@ class GroupView:
     """Ordered by id."""
     gpus_used: int = 0
     """GPUs of the group that are placed, as the daemon counts them."""
+    actors_running: int = field(init=False, repr=False, compare=False)
+    agents_alive: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # counted once: every merge asks, and a view outlives many
+        object.__setattr__(self, "actors_running", [actor.state for actor in self.actors].count("running"))
+        object.__setattr__(self, "agents_alive", [agent.alive for agent in self.agents].count(True))
 
 
 @dataclass(frozen=True, slots=True)

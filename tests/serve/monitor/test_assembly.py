@@ -142,9 +142,9 @@ async def test_what_is_refused_and_what_is_seen_is_told_everywhere() -> None:
         assert kinds == {"daemon_seen", "group_admitted"}
         counted = (await w.get("/metrics")).decode()
         assert (
-            'mentat_serve_requests_total{group="",model="(unknown)",outcome="model_not_found"} 1.0' in counted
+            'mentat_serve_requests_total{model="(unknown)",group="",outcome="model_not_found"} 1\n' in counted
         )
-        assert 'mentat_serve_group_admitted{group="g"} 1.0' in counted
+        assert 'mentat_serve_group_admitted{group="g"} 1\n' in counted
         assert 'mentat_serve_daemon_up{daemon="' in counted
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +12,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 from tests.serve.monitor.recorder import Recorder
 from tests.serve.monitor.rows import Published, row, table
@@ -28,10 +28,12 @@ from mentatd.serve import refusals
 from mentatd.serve.answering import Answering
 from mentatd.serve.daemon import Daemon
 from mentatd.serve.inflight import Inflight
+from mentatd.serve.monitor import exposition as module
 from mentatd.serve.monitor.exposition import Exposition
-from mentatd.serve.monitor.families import families, render
+from mentatd.serve.monitor.families import families
 from mentatd.serve.monitor.lag import BUCKETS, Lag
 from mentatd.serve.monitor.state import Sources, State, take
+from mentatd.serve.monitor.textformat import OPENMETRICS, TEXT, page
 from mentatd.serve.monitor.traffic import Traffic
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -72,6 +74,14 @@ def state() -> State:
     return take(sources(), 10.0)
 
 
+def rendered(state: State) -> str:
+    return "".join(page(families(state), TEXT))
+
+
+def parsed(state: State) -> list[Metric]:
+    return list(text_string_to_metric_families(rendered(state)))
+
+
 def samples(text: str) -> Mapping[str, float]:
     """Each sample, written `name{label=value,…}`, without buckets."""
     found = {}
@@ -83,9 +93,7 @@ def samples(text: str) -> Mapping[str, float]:
 
 
 def test_what_a_scrape_tells() -> None:
-    body, content_type = render(state())
-    assert content_type.startswith("text/plain")
-    found = samples(body.decode())
+    found = samples(rendered(state()))
     build = f"mentat_serve_build_info{{python={sys.version.split()[0]},version={__version__}}}"
     glm = "group=glm,model=glm-5"
     expected = {
@@ -124,7 +132,6 @@ def test_what_a_scrape_tells() -> None:
     plain = {_sorted(name): value for name, value in found.items()}
     assert {name: plain.get(_sorted(name)) for name in expected} == expected
     assert not any("10.0.0.2" in name and "age" in name for name in found)
-    assert any(name.startswith("process_resident_memory_bytes") for name in found)
 
 
 def _sorted(name: str) -> str:
@@ -138,7 +145,7 @@ def test_the_page_documents_every_family() -> None:
     )
     documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     exposed = {}
-    for family in families(state()):
+    for family in parsed(state()):
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         name = f"{family.name}_total" if family.type == "counter" else family.name
         exposed[name] = (family.type, labels)
@@ -147,7 +154,7 @@ def test_the_page_documents_every_family() -> None:
 
 @pytest.mark.parametrize("name", ["alerts.yml", "grafana/mentat-serve.json"])
 def test_the_examples_use_only_families_that_exist(name: str) -> None:
-    known = {sample.name for family in families(state()) for sample in family.samples}
+    known = {sample.name for family in parsed(state()) for sample in family.samples}
     used = set(re.findall(r"mentat_serve_\w+", (DOCS / name).read_text()))
     assert used
     assert used <= known, used - known
@@ -161,41 +168,40 @@ def test_the_dashboard_shows_every_family() -> None:
 
 @pytest.mark.parametrize(
     ("accept", "expected"),
-    [
-        ("application/openmetrics-text; version=1.0.0; charset=utf-8", "application/openmetrics-text"),
-        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "text/plain; version=0.0.4"),
-        ("application/openmetrics-text; version=none", "text/plain; version=0.0.4"),
-        ("", "text/plain; version=0.0.4"),
-    ],
+    [(b"application/openmetrics-text; version=1.0.0", OPENMETRICS), (b"text/html", TEXT)],
 )
-def test_the_format_is_the_one_that_is_asked_for(accept: str, expected: str) -> None:
-    body, content_type = render(state(), accept)
-    assert content_type.startswith(expected)
-    assert body.endswith(b"# EOF\n") == expected.startswith("application")
-
-
-async def test_a_scrape_is_rendered_while_the_loop_goes_on() -> None:
+async def test_a_scrape(accept: bytes, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECES_A_TURN", 7)
     answering, connection = Answering(), Recorder()
     exposition = Exposition(sources(), answering, clock=lambda: 10.0)
-    request = Request(Head("GET", b"/metrics", b"Accept: application/openmetrics-text; version=1.0.0\r\n"))
+    request = Request(Head("GET", b"/metrics", b"Accept: %b\r\n" % accept))
     exposition.handle(request, cast("Connection", connection))
-    await asyncio.sleep(0)
     await until(lambda: connection.answered)
     assert connection.answered is not None
     status, body, content_type = connection.answered
-    assert (status, content_type.partition(b";")[0]) == (200, b"application/openmetrics-text")
-    assert b"mentat_serve_requests_total" in body
+    assert (status, content_type.decode()) == (200, expected)
+    read = openmetrics_families if expected == OPENMETRICS else text_string_to_metric_families
+    found = {family.name: family.samples for family in read(body.decode())}
+    assert {f"mentat_serve_{name}" for name in ("requests", "probe_duration_seconds")} <= set(found)
+    assert found["process_cpu_seconds"][0].value > 0
     await answering.close()
 
 
-def test_a_router_that_is_not_scraped_does_without_the_library() -> None:
-    code = "import sys, mentatd.serve.app; sys.exit('prometheus_client' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+async def test_a_system_that_does_not_tell_of_the_process_leaves_that_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "read_process", lambda: None)
+    answering, connection = Answering(), Recorder()
+    Exposition(sources(), answering).handle(Request(Head("GET", b"/metrics")), cast("Connection", connection))
+    await until(lambda: connection.answered)
+    assert connection.answered is not None
+    assert b"process_" not in connection.answered[1]
+    await answering.close()
 
 
 def test_hostile_names_are_labels_like_any() -> None:
     name, traffic = '<img src=x>"\\\n', Traffic()
     traffic.finished(row(model=name, group="ü😀", status=200))
-    text = render(take(replace(sources(), traffic=traffic), 10.0))[0].decode()
-    (family,) = (f for f in text_string_to_metric_families(text) if f.name == "mentat_serve_requests")
+    known = parsed(take(replace(sources(), traffic=traffic), 10.0))
+    (family,) = (family for family in known if family.name == "mentat_serve_requests")
     assert [(s.labels["model"], s.labels["group"]) for s in family.samples] == [(name, "ü😀")]

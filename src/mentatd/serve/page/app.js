@@ -6,6 +6,7 @@ import { detail } from "./detail.js";
 import { h, render } from "./dom.js";
 import { header, lost } from "./header.js";
 import { Link } from "./link.js";
+import { settle } from "./memo.js";
 import { models } from "./models.js";
 import { troubles } from "./requests.js";
 import { Store } from "./store.js";
@@ -33,6 +34,7 @@ function draw() {
       ...(view.connecting ? [] : view.detail ? detail(store, place, actions) : overview()),
     ].filter((each) => each !== null),
   );
+  settle();
   main.className = `${view.detail ? "detail" : "overview"} ${store.link.state}`;
   document.title = view.detail ? `${place.model} · mentatd-serve` : "mentatd-serve";
 }

@@ -106,36 +106,34 @@ function plot(lines, times, now, top, hover) {
   );
 }
 
-// The points of each run without a gap.
+// The runs without a gap: the points of each as a path has them, where it begins and ends, and how many they are.
 function trace(values, times, end, top) {
   const runs = [];
   let last = null;
   values.forEach((value, index) => {
-    const x = WIDTH - ((end - times[index]) / SPAN_S) * WIDTH;
+    const x = round(WIDTH - ((end - times[index]) / SPAN_S) * WIDTH);
     if (!known(value) || x < 0) {
       last = null;
       return;
     }
-    if (last === null || times[index] - last > GAP_S) runs.push([]);
+    if (last === null || times[index] - last > GAP_S) runs.push({ points: "", from: x, to: x, size: 0 });
     last = times[index];
-    runs.at(-1).push([round(x), round(HEIGHT - Math.min(1, value / top) * HEIGHT)]);
+    const run = runs.at(-1);
+    run.points += ` ${x},${round(HEIGHT - Math.min(1, value / top) * HEIGHT)}`;
+    run.to = x;
+    run.size += 1;
   });
   return runs;
 }
 
 function line(runs) {
-  return runs
-    .map(([first, ...rest]) => {
-      const start = `M${first}`;
-      return rest.length === 0 ? `${start}h2` : `${start}L${rest.join(" ")}`;
-    })
-    .join("");
+  return runs.map((run) => `M${run.points}${run.size === 1 ? "h2" : ""}`).join("");
 }
 
 function area(runs) {
   return runs
-    .filter((run) => run.length > 1)
-    .map((run) => `M${run[0][0]},${HEIGHT}L${run.join(" ")}L${run.at(-1)[0]},${HEIGHT}Z`)
+    .filter((run) => run.size > 1)
+    .map((run) => `M${run.from},${HEIGHT}L${run.points}L${run.to},${HEIGHT}Z`)
     .join("");
 }
 

@@ -3,6 +3,7 @@
 import { href } from "./address.js";
 import { h } from "./dom.js";
 import { ago, counted, host } from "./format.js";
+import { memo } from "./memo.js";
 import { code, dot, figure, named, quiet, table, text, time } from "./parts.js";
 import { change, predicate, sentence } from "./words.js";
 
@@ -33,7 +34,10 @@ export function cluster(store, open) {
         : table(
             "Groups",
             GROUP_COLUMNS,
-            groups.map((each) => groupRow(each, open)),
+            groups.map(([name, group]) =>
+              // of its probe nothing is shown here, and its age always grows
+              memo(`group ${name}`, { ...group, probe: null }, () => groupRow(name, group, open)),
+            ),
           ),
     ),
   );
@@ -57,7 +61,7 @@ function stateOf(daemon) {
   return daemon.events ? "connected" : "polled; its events are not open";
 }
 
-function groupRow([name, group], open) {
+function groupRow(name, group, open) {
   const link = href({ model: group.models?.[0] ?? name, group: name });
   return h(
     "tr",
@@ -117,7 +121,11 @@ export function timeline(store) {
     h("h2", { id: "timeline" }, "Timeline"),
     rows.length === 0
       ? h("p", { class: "nothing" }, "Nothing has changed since the router started.")
-      : h("ol", { class: "lines", tabindex: 0, "aria-labelledby": "timeline" }, rows.map(changeLine)),
+      : h(
+          "ol",
+          { class: "lines", tabindex: 0, "aria-labelledby": "timeline" },
+          rows.map((row) => memo(`change ${row.id}`, row, () => changeLine(row))),
+        ),
   );
 }
 

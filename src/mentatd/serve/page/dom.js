@@ -18,14 +18,22 @@ function isContent(child) {
 
 // Make the children of `parent` equal to `wanted`.
 export function render(parent, wanted) {
+  const present = [...parent.childNodes];
+  // most often none came, went or moved
+  if (present.length === wanted.length && wanted.every((child, index) => fits(present[index], child)))
+    wanted.forEach((child, index) => update(present[index], child));
+  else arrange(parent, present, wanted);
+}
+
+function arrange(parent, present, wanted) {
   const keyed = new Map();
   const kept = new Set();
-  for (const node of parent.childNodes) {
-    const key = node[made]?.attributes.key;
+  for (const node of present) {
+    const key = keyOf(node);
     if (key !== undefined) keyed.set(key, node);
   }
-  const nodes = pair([...parent.childNodes], keyed, wanted, kept);
-  for (const node of [...parent.childNodes]) if (!kept.has(node)) node.remove();
+  const nodes = pair(present, keyed, wanted, kept);
+  for (const node of present) if (!kept.has(node)) node.remove();
   let next = parent.firstChild;
   wanted.forEach((child, index) => {
     const node = nodes[index] ?? create(child, parent);
@@ -45,7 +53,7 @@ function pair(present, keyed, wanted, kept) {
       node = keyed.get(key) ?? null;
       keyed.delete(key);
     } else {
-      while (at < present.length && present[at][made]?.attributes.key !== undefined) at += 1;
+      while (at < present.length && keyOf(present[at]) !== undefined) at += 1;
       if (at < present.length && sameKind(present[at], child)) node = present[at];
       at += 1;
     }
@@ -53,6 +61,14 @@ function pair(present, keyed, wanted, kept) {
     kept.add(node);
     return node;
   });
+}
+
+function keyOf(node) {
+  return node[made]?.attributes.key;
+}
+
+function fits(node, child) {
+  return sameKind(node, child) && keyOf(node) === child.attributes?.key;
 }
 
 function sameKind(node, child) {

@@ -4,6 +4,7 @@ import { hrefOf } from "./address.js";
 import { sparkline } from "./charts.js";
 import { h } from "./dom.js";
 import { counted, count, duration, host, percent, rate, whole } from "./format.js";
+import { memo } from "./memo.js";
 import { code, dot, named } from "./parts.js";
 import { nameOf } from "./store.js";
 import { addresses, predicate, sentence } from "./words.js";
@@ -76,12 +77,28 @@ function table(store, rows, open) {
     h(
       "tbody",
       { role: "rowgroup" },
-      rows.map((row) => (row.healthy ? serving : failing)(store, row, open)),
+      rows.map((row) => line(store, row, open)),
     ),
   );
 }
 
-function serving(store, row, open) {
+function line(store, row, open) {
+  const group = store.status?.groups[row.group];
+  const about = {
+    row,
+    open,
+    href: hrefOf(row, store.stats.models),
+    notes: notes(row, group),
+    stuck: store.stuckOf(row),
+  };
+  if (row.healthy)
+    return memo(`serving ${nameOf(row)}`, [about, store.points], () => serving(store, about));
+  const trouble = { found: group ? addresses(group) : [], note: group?.openai_note };
+  return memo(`failing ${nameOf(row)}`, [about, trouble], () => failing(about, trouble));
+}
+
+function serving(store, about) {
+  const { row } = about;
   const series = store.seriesOf(row) ?? {};
   const { times } = store;
   const figure = (label, text, full, spark = null) =>
@@ -95,7 +112,7 @@ function serving(store, row, open) {
   return h(
     "tr",
     { role: "row", key: nameOf(row) },
-    name(store, row, open),
+    name(about),
     figure("Proxied", whole(row.inflight), null, spark("proxied")),
     figure("Running", whole(row.running), null, spark("running")),
     figure("Waiting", whole(row.waiting), null, spark("waiting")),
@@ -109,18 +126,17 @@ function serving(store, row, open) {
   );
 }
 
-function failing(store, row, open) {
-  const group = store.status?.groups[row.group];
-  const found = group ? addresses(group) : [];
+function failing(about, { found, note }) {
+  const { row } = about;
   return h(
     "tr",
     { role: "row", key: nameOf(row), class: "off" },
-    name(store, row, open),
+    name(about),
     h(
       "td",
       { role: "cell", class: "why", colspan: COLUMNS.length, "aria-colspan": COLUMNS.length, key: "why" },
       h("p", { class: "reason" }, sentence(predicate(row.why_not, found.length))),
-      group?.openai_note ? h("p", { key: "note" }, "Its agent reports: ", named(group.openai_note)) : null,
+      note ? h("p", { key: "note" }, "Its agent reports: ", named(note)) : null,
       found.length === 0 ? null : verdicts(found),
       row.inflight > 0 ? h("p", { key: "carried" }, `${counted(row.inflight, "request")} in flight`) : null,
     ),
@@ -146,8 +162,7 @@ export function verdicts(found) {
   );
 }
 
-function name(store, row, open) {
-  const stuck = store.stuckOf(row);
+function name({ row, href, notes, stuck, open }) {
   return h(
     "th",
     { scope: "row", role: "rowheader", class: "what", key: "what" },
@@ -155,12 +170,12 @@ function name(store, row, open) {
       "div",
       { class: "name" },
       dot(row.healthy ? "ok" : "bad"),
-      h("a", { href: hrefOf(row, store.stats.models), onclick: open, title: row.model }, named(row.model)),
+      h("a", { href, onclick: open, title: row.model }, named(row.model)),
     ),
     h(
       "div",
       { class: "notes" },
-      notes(store, row).map((note) => h("span", { key: note }, named(note))),
+      notes.map((note) => h("span", { key: note }, named(note))),
     ),
     stuck === 0
       ? null
@@ -173,8 +188,7 @@ function name(store, row, open) {
 }
 
 // What else is to be said of a row, each in a few words.
-function notes(store, row) {
-  const group = store.status?.groups[row.group];
+function notes(row, group) {
   const found = [];
   if (row.group !== row.model) found.push(row.group);
   if (row.provider) found.push(row.provider);

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { age, bytes, duration, host } from "./format.js";
+import { memo } from "./memo.js";
 import { code, dot, figure, named, quiet, table, text, time } from "./parts.js";
 import { isOf } from "./store.js";
 import { doing, outcome, shown } from "./words.js";
@@ -90,7 +91,11 @@ export function finished(store, row) {
     h("h2", { id: "finished" }, "Finished lately"),
     rows.length === 0
       ? h("p", { class: "nothing" }, "None of the last 200 requests was for this model.")
-      : table("Finished requests", FINISHED_COLUMNS, rows.slice(0, ROWS_SHOWN).map(ended)),
+      : table(
+          "Finished requests",
+          FINISHED_COLUMNS,
+          rows.slice(0, ROWS_SHOWN).map((each) => memo(`ended ${each.id}`, each, () => ended(each))),
+        ),
   );
 }
 

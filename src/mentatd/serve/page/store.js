@@ -27,6 +27,7 @@ export class Store {
   refused = [];
   changes = [];
   times = []; // of the series' points, Unix seconds
+  points = 0; // grows with each change of the series
   link = { state: "connecting", reason: "" };
   #series = new Map();
   #waiting = null; // what `recent` brought while the history is on its way
@@ -85,6 +86,7 @@ export class Store {
     this.changes = history.changes.slice(-CHANGES_KEPT);
     const { at, models } = history.series;
     this.times = at.slice(-POINTS_KEPT);
+    this.points += 1;
     const none = () => this.times.map(() => null);
     this.#series = new Map(
       models.map((line) => [
@@ -121,6 +123,7 @@ export class Store {
   #addPoint(point) {
     const before = this.times.length;
     this.times = [...this.times, point.at].slice(-POINTS_KEPT);
+    this.points += 1;
     const models = new Map(point.models.map((model) => [nameOf(model), model]));
     const next = new Map();
     for (const [name, line] of new Map([...models, ...this.#series])) {
