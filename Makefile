@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine soak test-page test-wheel screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel wheel-compiled test-compiled screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -64,6 +64,16 @@ $(VENV)/.packaging: requirements-packaging.lock $(VENV)/.ready
 
 test-wheel: $(VENV)/.packaging ## Build, install and run what users install; lint the image, the units, the manual page
 	$(PYTEST) tests/packaging -q -m "wheel or not wheel"
+
+COMPILED := build/compiled
+wheel-compiled: setup ## The optional wheel, its hot modules compiled by mypyc, into dist/ (needs a C compiler and Python's headers)
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m hatchling build --target wheel --directory dist
+
+test-compiled: setup ## The tests of what is compiled, on the compiled wheel
+	rm -rf $(COMPILED)
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m hatchling build --target wheel --directory $(COMPILED)
+	$(BIN)/python -m zipfile --extract $(COMPILED)/*.whl $(COMPILED)
+	PYTHONPATH=$(COMPILED) $(PYTEST) tests/http tests/wire tests/cluster tests/serve tests/e2e -n $(WORKERS) -q --compiled
 
 screenshots: setup ## The status page in its states, into docs/images/ (nicer where the font Inter is installed)
 	$(BIN)/python -m tests.page.screenshots

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from mentatd.http import reading
 from tests.support.leaks import leaked_sockets, leaked_tasks, open_sockets, settle
 
 # Two cores are shared with other work: the clock is no judge of a property.
@@ -49,6 +50,28 @@ class Loop(uvloop.Loop):
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"uvloop": Loop}
+
+
+COMPILED = not reading.__file__.endswith(".py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compiled", action="store_true", help="insist on the compiled build of mentatd")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--compiled") and not COMPILED:
+        raise pytest.UsageError(f"not compiled: {reading.__file__}")
+
+
+def pytest_report_header() -> str:
+    return f"mentatd: {'compiled' if COMPILED else 'plain Python'}, {reading.__file__}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if COMPILED and item.get_closest_marker("interpreted"):
+            item.add_marker(pytest.mark.skip(reason="the build under test is compiled"))
 
 
 @pytest.fixture(scope="session")

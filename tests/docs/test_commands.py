@@ -21,8 +21,8 @@ from mentatd.register.settings import OPTIONS
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 
 ELSEWHERE = re.compile(
-    r"(/opt/mentatd/bin/)?(sudo|pip|pipx|uv|docker|make|claude|codex|gemini|mentatd-demo|python3 -m venv /opt"
-    r"|python -m mentatd.demo.engine)\b"
+    r"(/opt/mentatd/bin/|HATCH_\w+=true )?(sudo|pip|pipx|uv|docker|make|claude|codex|gemini|mentatd-demo"
+    r"|python3 -m venv /opt|python -m mentatd.demo.engine)\b"
 )
 """Not run here: installing (tests/packaging does, in a folder), what needs a container's daemon or another's
 program, and what has tests of its own (the demonstration, the targets of the Makefile)."""

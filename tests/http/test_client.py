@@ -21,7 +21,7 @@ HELLO = OK + b"Content-Length: 5\r\nX-A: 1\r\nx-a: 2\r\n\r\nhello"
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    pool = Pool()
+    pool = Pool(proof_s=0)
     yield Client(pool)
     await pool.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,6 +18,7 @@ from tests.support.scripted import Line, Scripted, answering, scripted
 from mentatd.errors import ConnectFailed
 from mentatd.http import pool as pool_module
 from mentatd.http.pool import Pool
+from mentatd.http.response import read_head
 from mentatd.http.reuse import NO_LIMIT, UNANNOUNCED_S
 from mentatd.http.upstream import Origin, Upstream
 
@@ -37,7 +39,7 @@ def engine_tls() -> ssl.SSLContext:
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    pool = Pool(trusting_the_test_ca)
+    pool = Pool(trusting_the_test_ca, proof_s=0)
     yield pool
     await pool.close()
 
@@ -54,6 +56,31 @@ async def exchange(pool: Pool, engine: Scripted) -> Upstream:
 
 
 # -- reuse
+
+
+async def test_nothing_is_used_again_before_the_engine_has_kept_one() -> None:
+    pool = Pool(proof_s=math.inf)
+    async with scripted(answering(OK + b"\r\n")) as engine:
+        first, second = [await exchange(pool, engine) for _ in range(2)]
+        assert first is not second
+        pool._proof_s = 0.0
+        assert pool.take(engine.origin) is second
+        pool._proof_s = math.inf
+        assert pool.take(engine.origin) is first  # what one has shown holds for all
+        await pool.close()
+
+
+async def test_one_that_was_closed_proves_the_contrary(pool: Pool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        origin = Origin("127.0.0.1", server.getsockname()[1])
+        one, two = [await pool.connect(origin, timeout=5) for _ in range(2)]
+        line, _ = server.accept()
+        for upstream in one, two:
+            pool.finished(upstream, read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+        line.close()
+        assert pool.take(origin) is None
+        assert not one.open
+        assert pool._sites[origin].learned == 0.0
 
 
 async def test_nothing_to_take(pool: Pool) -> None:
@@ -527,6 +554,7 @@ async def test_a_handshake_that_stalls_is_closed_with_the_deadline(pool: Pool) -
         await line.closed()
         closed.set()
 
+    await pool._tls_context()  # its file work is no part of the deadline here
     async with scripted(script) as engine:
         with pytest.raises(ConnectFailed, match=r"timed out after 0.1 s, connecting"):
             await pool.connect(Origin("127.0.0.1", engine.port, tls=True), timeout=0.1)

@@ -26,7 +26,7 @@ REQUEST = b"POST /v1/x HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\n", b"{}"
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    pool = Pool()
+    pool = Pool(proof_s=0)
     yield pool
     await pool.close()
 

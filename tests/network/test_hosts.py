@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from tests.network.hosts import Host
 from tests.network.site import HostRouter, Site
 from tests.network.traffic import Traffic
+from tests.support.cluster import JSON
 from tests.support.deadlines import wait_until
+
+from mentatd.http.unanswered import PATIENCE_S
 
 CHAT = "/v1/chat/completions"
 SOME = 20
@@ -38,6 +43,21 @@ def test_a_host_is_lost_and_found(site: Site, hosts: tuple[Host, ...]) -> None:
         serving(router, "beta", "gamma")
         assert router.post(CHAT, model="beta").status == 200
     assert {request.outcome for request in traffic.requests} == {"200"}
+
+
+@pytest.mark.timeout(3 * PATIENCE_S)
+def test_a_request_on_its_way_to_a_host_that_is_lost(site: Site, hosts: tuple[Host, ...]) -> None:
+    a, b, _ = hosts
+    site.node(b, "beta")
+    router = site.router_on(a)
+    serving(router, "beta")
+    assert router.post(CHAT, model="beta").status == 200
+    # over the connection that is kept: the kernel never learns that the host is gone
+    b.lose()
+    body = json.dumps({"model": "beta"}).encode()
+    answer = router.ask("POST", CHAT, body, JSON, within_s=2 * PATIENCE_S)
+    assert answer.status == 502
+    assert "gone without a word" in answer.json["error"]["message"]
 
 
 def test_a_partition_is_healed(site: Site, hosts: tuple[Host, ...]) -> None:

@@ -11,6 +11,8 @@ from tests.support.deadlines import until
 
 from mentatd.errors import ConnectFailed
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from httptools import HttpResponseParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,8 @@ from mentatd.serve.inflight import Inflight, Row
 from mentatd.serve.proxy import Proxy, Routes
 from mentatd.tasks import Tasks
 from mentatd.wire.openai import render_refusal
+
+pytestmark = pytest.mark.interpreted
 
 TARGETS = (parse_target("http://10.0.0.2:8000/v1"),)
 

@@ -13,6 +13,8 @@ from tests.support.deadlines import until
 from mentatd.errors import ConnectFailed
 from mentatd.serve.eventstream import chunk
 
+pytestmark = pytest.mark.interpreted
+
 COMMENT = b": keepalive\n\n"
 ERROR = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 50\r\n",

@@ -135,7 +135,7 @@ class Router:
         self.inflight = Inflight(timeout_s)
         self.ends: list[tuple[Row, int, str | None]] = []
         self.inflight.on_finished(lambda row: self.ends.append((row, row.status, row.failure)))
-        self.pool = Pool()
+        self.pool = Pool(proof_s=0)
         self.proxy = Proxy(self.cluster, self.pool, self.inflight)
         self.server = Server(Handler(self.proxy))
         self._stack = AsyncExitStack()
@@ -353,6 +353,7 @@ async def test_a_large_body_goes_through_whole(router: Router) -> None:
     assert recorder.body == body
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("coding", [b"", b"gzip"])
 async def test_a_large_body_is_looked_through_beside_the_loop(
     router: Router, monkeypatch: pytest.MonkeyPatch, coding: bytes
@@ -408,6 +409,7 @@ async def test_a_compressed_body_goes_decoded(
     assert router.ends[0][0].prompt_bytes == len(BODY)
 
 
+@pytest.mark.interpreted
 async def test_a_client_that_leaves_while_its_body_is_decoded(router: Router) -> None:
     recorder = Recorder()
     await router.engine(recorder)

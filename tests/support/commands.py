@@ -22,6 +22,11 @@ Event = dict[str, str]
 """The fields of one log line, `event` among them."""
 
 
+def _kept() -> dict[str, str]:
+    """Of the environment: where programs are, and which build of `mentatd` the tests run on."""
+    return {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+
+
 class Command:
     """One running command."""
 
@@ -31,7 +36,7 @@ class Command:
             # nothing of the environment of whoever runs the tests configures a program under test
             self._process = subprocess.Popen(
                 argv,
-                env={"PATH": os.environ["PATH"], "HOME": str(log.parent)} | dict(env),
+                env=_kept() | {"HOME": str(log.parent)} | dict(env),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

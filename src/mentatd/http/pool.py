@@ -16,11 +16,15 @@ from typing import cast
 from mentatd.errors import ConnectFailed
 from mentatd.http import reuse
 from mentatd.http.faults import describe
+from mentatd.http.unanswered import PATIENCE_S, Unanswered
 from mentatd.http.upstream import ResponseHead, Upstream
 from mentatd.origin import Origin
 
 MAX_IDLE_PER_ORIGIN = 256
 MAX_IDLE = 1024
+PROOF_S = 0.05
+"""Idle for this long, a connection shows that its engine does not close each behind its answer. Before one has, none
+is used again: the close may be on its way."""
 _SWEEP_S = 1.0
 """How often idle connections past their time are closed (`take` itself never gives one out)."""
 _LEARNED_FOR_S = 300.0
@@ -35,11 +39,13 @@ machine that lost its power or its cable closes nothing."""
 class _Site:
     """What the pool holds of one origin."""
 
-    __slots__ = ("idle", "learned", "learned_at", "witness")
+    __slots__ = ("idle", "keeps", "learned", "learned_at", "witness")
 
     def __init__(self) -> None:
         self.idle: list[Upstream] = []
         """Newest last."""
+        self.keeps = False
+        """The engine has kept a connection behind an answer for as long as proves it."""
         self.learned = reuse.NO_LIMIT
         """The reuse window that its closed connections taught."""
         self.learned_at = 0.0
@@ -51,14 +57,18 @@ class _Site:
 class Pool:
     """Owns every upstream connection. The decision which idle connection may be reused is synchronous."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context) -> None:
+    def __init__(
+        self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context, proof_s: float = PROOF_S
+    ) -> None:
         """`tls` makes the context for https origins; called once, when the first is met."""
         self._make_context = tls
+        self._proof_s = proof_s
         self._context: ssl.SSLContext | None = None
         self._sites: dict[Origin, _Site] = {}
         # kept: to ask for it is a system call each time
         self._loop = asyncio.get_running_loop()
         self._open: set[Upstream] = set()
+        self._unanswered: Unanswered[Upstream] = Unanswered()
         self._idle_count = 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
@@ -74,6 +84,8 @@ class Pool:
         if site is None:
             return None
         idle, learned, now = site.idle, site.learned, self._loop.time()
+        if not (site.keeps or self._prove(site, now)):
+            return None
         while idle:
             upstream = idle.pop()
             self._idle_count -= 1
@@ -89,6 +101,18 @@ class Pool:
                 upstream.reused = True
                 return upstream
         return None
+
+    def _prove(self, site: _Site, now: float) -> bool:
+        """Whether the connection that has been idle for the longest shows that the engine keeps them."""
+        if not site.idle or (idle_s := now - site.idle[0].idle_since) < self._proof_s:
+            return False
+        site.keeps = site.idle[0].usable
+        if not site.keeps:
+            oldest = site.idle.pop(0)
+            self._idle_count -= 1
+            self._learn(site, oldest, idle_s)
+            self._discard(oldest)
+        return site.keeps
 
     async def connect(self, origin: Origin, *, timeout: float) -> Upstream:  # noqa: ASYNC109
         """A new connection within `timeout` seconds. Raises ConnectFailed with what was tried and what came
@@ -106,6 +130,7 @@ class Pool:
             upstream.close()
             raise ConnectFailed(origin, "closed as soon as it was connected")
         self._open.add(upstream)
+        self._watch_over()
         return upstream
 
     async def _dial(self, origin: Origin) -> Upstream:
@@ -188,9 +213,12 @@ class Pool:
         site = self._sites.get(origin)
         if site is None:
             site = self._sites[origin] = _Site()
-            if self._sweeper is None and not self._closed:
-                self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
         return site
+
+    def _watch_over(self) -> None:
+        """Sweep from now on."""
+        if self._sweeper is None and not self._closed:
+            self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
     def lost(self, upstream: Upstream) -> None:
         """Forget a closed connection, and learn from it when the engine closed it as idle (called by it)."""
@@ -216,14 +244,19 @@ class Pool:
         if idle_s < min(upstream.window, site.learned):
             site.learned = reuse.learn(idle_s)
             site.learned_at = self._loop.time()
+            site.keeps = False
 
     def _discard(self, upstream: Upstream) -> None:
         upstream.idle = False
         upstream.close()
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long; forget origins of which nothing is left to know."""
+        """Close what has been idle for too long or is sent to in vain; forget origins of which nothing is left to
+        know."""
         now = self._loop.time()
+        self._sweeper = None
+        for upstream in self._unanswered.look(self._open, now):
+            upstream.fail(f"gone without a word: nothing acknowledged for {PATIENCE_S:g} s")
         for origin, site in list(self._sites.items()):
             expired = [u for u in site.idle if now - u.idle_since >= min(u.window, site.learned)]
             for upstream in expired:
@@ -235,7 +268,8 @@ class Pool:
                 site.learned = reuse.NO_LIMIT
             if not site.idle and site.witness is None and site.learned == reuse.NO_LIMIT:
                 del self._sites[origin]
-        self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep) if self._sites else None
+        if self._sites or self._open:
+            self._watch_over()
 
     async def close(self) -> None:
         """Close every connection, idle or not."""

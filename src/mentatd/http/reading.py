@@ -188,11 +188,12 @@ class ServedConnection(ReceivingConnection):
             self._shared.handler.handle(request, self)
         except Exception as error:
             self._log_crash(request, error)
-            if self._state is _ANSWERING and self._request is request:
-                self._recover()
+            self._recover(request)
 
-    def _recover(self) -> None:
-        """End a request whose handler failed."""
+    def _recover(self, request: Request) -> None:
+        """End a request whose handler failed, unless it has ended."""
+        if self._state is not _ANSWERING or self._request is not request:
+            return
         self._lose_flow()
         if self.began:
             self.cut()

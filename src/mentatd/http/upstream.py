@@ -25,6 +25,7 @@ from mentatd.http.outgoing import Outgoing
 from mentatd.http.request import Body as Payload
 from mentatd.http.response import BadAnswer, Body, OpenBody, ResponseHead, body_of, head_end, read_head
 from mentatd.http.sink import Sink
+from mentatd.http.unanswered import repeats
 from mentatd.origin import Origin
 
 __all__ = ["Origin", "Owner", "ResponseHead", "Sink", "Upstream"]
@@ -143,6 +144,11 @@ class Upstream:
         transport = self._transport
         return transport is not None and not transport.is_closing() and not self._poll.poll(0)
 
+    @property
+    def repeats(self) -> int:
+        """How often in a row bytes were sent to the engine's host without an acknowledgement."""
+        return 0 if self._transport is None else repeats(self._transport)
+
     # -- what the caller does
 
     def send(
@@ -234,8 +240,8 @@ class Upstream:
             self._forward(wire)
         else:
             self._deliver(body)
-        if body.ended and self._body is body:
-            self._end(stray=len(wire) < len(data))
+        if body.ended:
+            self._end(body, stray=len(wire) < len(data))
 
     def _before_body(self, data: bytes) -> None:
         sink = self._sink
@@ -258,8 +264,8 @@ class Upstream:
         self._forward = sink.head_received(head, wire)
         if self._forward is None:
             self._deliver(body)
-        if body.ended and self._body is body:
-            self._end(stray=len(wire) < len(rest))
+        if body.ended:
+            self._end(body, stray=len(wire) < len(rest))
 
     def _read_head(self, data: bytes) -> tuple[ResponseHead | None, bytes]:
         """The final head and what follows it, None while it has not come; skips interim answers."""
@@ -285,7 +291,7 @@ class Upstream:
         if self._sink is None:
             return  # an idle connection; the transport closes it
         if isinstance(self._body, OpenBody):
-            self._end(stray=False)
+            self._end(self._body, stray=False)
         else:
             self._fail(f"closed {self._where()}")
 
@@ -313,7 +319,10 @@ class Upstream:
             return f"in the middle of the answer, after {self._body.payload_bytes} bytes of it"
         return "in the head of its answer" if self._head_data else "before an answer"
 
-    def _end(self, *, stray: bool) -> None:
+    def _end(self, body: Body, *, stray: bool) -> None:
+        """The message is complete, unless the sink has left it meanwhile."""
+        if self._body is not body:
+            return
         sink, head, outgoing = self._sink, self._head, self._outgoing
         assert sink is not None
         assert head is not None

@@ -15,6 +15,7 @@ from mentatd.http.client import Client
 from mentatd.http.pool import Pool
 from mentatd.http.server import Limits, Server
 from mentatd.log import log
+from mentatd.serve import exchange
 from mentatd.serve.answering import Answering
 from mentatd.serve.cors import Cors
 from mentatd.serve.discovery import Discovery
@@ -108,7 +109,8 @@ class Router:
         self._keepalives.start()
         await self._discovery.first_look()
         await self._server.accept()
-        log("serve_up", version=__version__, port=self.port)
+        compiled = not exchange.__file__.endswith(".py")
+        log("serve_up", version=__version__, port=self.port, build="compiled" if compiled else "python")
 
     async def stop(self, cut: asyncio.Event) -> None:
         """Take no new connections, and let the answers in progress end: within DRAIN_S, or until `cut` is set."""
