@@ -7,7 +7,6 @@ the one place that waits. How long a connection may lie idle is decided in `reus
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +14,7 @@ from typing import cast
 
 from mentatd.errors import ConnectFailed
 from mentatd.http import reuse
+from mentatd.http.dialing import addresses_of, keep_alive, summary
 from mentatd.http.faults import describe
 from mentatd.http.unanswered import PATIENCE_S, Unanswered
 from mentatd.http.upstream import ResponseHead, Upstream
@@ -31,9 +31,6 @@ _LEARNED_FOR_S = 300.0
 """How long an origin's shortened reuse window stays where no request comes that could show it to be wrong."""
 _CLOSE_S = 1.0
 """How long `close` waits for the transports to say that they are gone."""
-_KEEPALIVE_IDLE_S, _KEEPALIVE_INTERVAL_S, _KEEPALIVE_PROBES = 30, 10, 3
-"""The kernel asks whether an engine that says nothing is still there, and reports after a minute that it is not: a
-machine that lost its power or its cable closes nothing."""
 
 
 class _Site:
@@ -137,12 +134,11 @@ class Pool:
         """Connect to the first of the name's addresses that answers. Raises ConnectFailed."""
         try:
             context = await self._tls_context() if origin.tls else None
-            # resolved here, because uvloop's own look-up would outlive a cancelled connect and then complain
-            found = await self._loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+            addresses = await addresses_of(origin)
         except (OSError, ValueError, OverflowError) as error:
             raise ConnectFailed(origin, describe(error)) from error
         failures: dict[str, str] = {}
-        for address in dict.fromkeys(str(entry[4][0]) for entry in found):
+        for address in addresses:
             try:
                 transport, made = await self._loop.create_connection(
                     partial(self._new, origin),
@@ -159,9 +155,9 @@ class Pool:
                     # them
                     site.learned = reuse.NO_LIMIT
             else:
-                _keep_alive(transport.get_extra_info("socket"))
+                keep_alive(transport.get_extra_info("socket"))
                 return cast(Upstream, made)
-        raise ConnectFailed(origin, _summary(failures))
+        raise ConnectFailed(origin, summary(failures))
 
     def _new(self, origin: Origin) -> asyncio.Protocol:
         return cast(asyncio.Protocol, Upstream(origin, self))
@@ -287,18 +283,3 @@ class Pool:
                 await self._emptied.wait()
         except TimeoutError:
             pass
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
-
-
-def _summary(failures: dict[str, str]) -> str:
-    """What came back from each address, said once where it was the same."""
-    texts = set(failures.values())
-    if len(texts) == 1:
-        return texts.pop()
-    return "; ".join(f"{address}: {text}" for address, text in failures.items()) or "the name has no address"
