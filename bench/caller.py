@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
-import http.client
 import select
 import socket
 import time
 from types import TracebackType
 from typing import Self
 
+import httptools
+
 from bench.questions import Question
 
 WAIT_S = 30.0
 """For each step of one request."""
+READ = 1 << 18
+"""Bytes asked of the kernel at a time."""
+
+
+class Answer:
+    """What has come of one answer."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._parts: list[bytes] = []
+        self.length = 0
+        """Bytes of body so far."""
+        self.complete = False
+        self.last = False
+        """The other side closes the connection after it."""
+
+    def feed(self, data: bytes) -> None:
+        """Raises ConnectionError for the end of the stream and for what is no HTTP."""
+        if not data:
+            raise ConnectionResetError("the connection ended before the answer")
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise ConnectionAbortedError(f"no HTTP: {error}") from error
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+        self.length += len(body)
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+        # the parser knows it now and not afterwards
+        self.last = not self._parser.should_keep_alive()
+
+    @property
+    def status(self) -> int:
+        return self._parser.get_status_code()
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self._parts)
 
 
 class Caller:
     """One kept connection, made anew when the other side has closed it after an answer.
 
-    Raises OSError or HTTPException where an answer does not come.
+    Raises OSError where an answer does not come.
     """
 
     def __init__(self, port: int, *, receive_bytes: int = 0) -> None:
@@ -49,8 +91,8 @@ class Caller:
             self._socket.close()
             self._socket = None
 
-    def send(self, question: Question) -> http.client.HTTPResponse:
-        """The answer, its head read."""
+    def send(self, question: Question) -> socket.socket:
+        """Ask, and read nothing."""
         if self._socket is None:
             self._socket = sock = socket.socket()
             if self._receive_bytes:
@@ -59,16 +101,15 @@ class Caller:
             sock.connect(("127.0.0.1", self._port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.sendall(question.request)
-        response = http.client.HTTPResponse(self._socket, method="POST")
-        response.begin()
-        return response
+        return self._socket
 
     def ask(self, question: Question) -> tuple[float, str]:
         """Microseconds until the whole answer was here, and what is wrong with it (empty: nothing)."""
         start = time.monotonic_ns()
-        response = self.send(question)
-        body = response.read()
+        sock, answer = self.send(question), Answer()
+        while not answer.complete:
+            answer.feed(sock.recv(READ))
         took = (time.monotonic_ns() - start) / 1e3
-        if response.will_close:
+        if answer.last:
             self.close()
-        return took, question.fault(response.status, body)
+        return took, question.fault(answer.status, answer.body)

@@ -42,21 +42,27 @@ class Ticker:
     def __init__(self) -> None:
         self._slots: list[set[Connection]] = [set() for _ in range(PERIOD)]
         self._next = 0
+        self._added = asyncio.Event()
 
     def add(self, connection: Connection) -> None:
         # seven is prime to the period: streams that begin together spread over all slots
         self._next = (self._next + 7) % PERIOD
         self._slots[self._next].add(connection)
+        self._added.set()
 
     def discard(self, connection: Connection) -> None:
         for slot in self._slots:
             slot.discard(connection)
 
     async def run(self) -> None:
-        """Catch up with the clock for ever."""
+        """Catch up with the clock for ever; sleep while there is no stream, for what is measured then."""
         loop = asyncio.get_running_loop()
         start, done = loop.time(), 0
         while True:
+            if not any(self._slots):
+                self._added.clear()
+                await self._added.wait()
+                done = int((loop.time() - start) / TICK_S)
             due = int((loop.time() - start) / TICK_S)
             for tick in range(done + 1, due + 1):
                 slot = self._slots[tick % PERIOD]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.views import agent, group
 
-from mentatd.cluster.candidates import plan, promotion_due
+from mentatd.cluster.candidates import plan, promotion_due, questions_answer
+from mentatd.cluster.groups import Group
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,24 @@ def test_a_promotion_is_due_from_a_lower_place_only(in_use: str | None, now: flo
 
 def test_no_promotion_without_candidates() -> None:
     assert not promotion_due((), "a", walked_at=0.0, now=100.0, promote_s=30.0)
+
+
+TWO_ACTORS = group("glm", agent(gpus=1), running=2)
+
+
+@pytest.mark.parametrize(
+    ("now", "admitted", "expected"),
+    [
+        (TWO_ACTORS, False, True),
+        (TWO_ACTORS, True, False),
+        (group("glm", agent(gpus=1), running=3), True, False),
+        (group("glm", agent(gpus=1), running=2, others=["dead"]), True, False),
+        (group("glm", agent(gpus=1), running=1), True, True),
+        (group("glm", agent(gpus=1, alive=False), running=2), True, True),
+        (group("glm", agent("glm@c9@10.0.0.1"), running=2), True, True),
+        (group("glm", agent(gpus=1, note="narrow"), running=2), True, True),
+        (group("glm", agent(gpus=1), agent("other"), running=2), True, True),
+    ],
+)
+def test_a_change_that_is_worth_a_probe(now: Group, admitted: bool, expected: bool) -> None:
+    assert questions_answer(TWO_ACTORS, now, admitted=admitted) is expected

@@ -370,6 +370,11 @@ async def test_a_change_of_the_group_is_looked_at_at_once(world: World) -> None:
         world.report(served.port)
         await until(lambda: "glm-5" in world.cluster.table.models)
         world.report(served.port, running=2)
+        assert world.prober is not None
+        prober = world.prober._groups["glm"]
+        await until(lambda: prober.group.actors_running == 2)
+        assert not prober._woken.is_set(), "one more actor is no reason"
+        world.report(served.port, running=1)
         await until(lambda: served.asked == 2)
         world.report(other.port)
         await until(lambda: "glm-6" in world.cluster.table.models)

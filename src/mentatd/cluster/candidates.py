@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mentatd.cluster.groups import Group
+
 
 def plan(candidates: Sequence[str], in_use: str | None, *, promote: bool) -> tuple[str, ...]:
     """The candidates in the order to try; the first that answers is the one to use.
@@ -24,3 +26,12 @@ def promotion_due(
     `walked_at` is when a round last walked from the top, `promote_s` PROBE_PROMOTE_S.
     """
     return in_use in candidates and in_use != candidates[0] and now >= walked_at + promote_s
+
+
+def questions_answer(before: Group, now: Group, *, admitted: bool) -> bool:
+    """Whether a change of a group may mean that its engine no longer answers as it did, so that it is worth a probe.
+
+    What is not `admitted` may be about to answer. Of what is, another agent may be another engine, and an actor that
+    is gone may take the engine along; one more says nothing of it.
+    """
+    return not admitted or now.agents != before.agents or now.actors_running < before.actors_running

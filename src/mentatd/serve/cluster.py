@@ -15,7 +15,7 @@ from mentatd.serve.networks import Networks
 
 REBUILD_S = 0.1
 """The least time between two rebuilds: a burst of facts costs one, and none waits long."""
-CONFIRM_S = 0.25
+CONFIRM_S = 0.4
 """How long a probe result that only confirms the table may wait for others: 1000 groups have 200 of them a second.
 Less than the time between two results of one group, so that each of them is in some table."""
 _LATE_S = 0.005

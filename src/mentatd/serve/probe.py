@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mentatd.cluster.admission import ERROR_LIMIT, Attempt, Probe
-from mentatd.cluster.candidates import plan, promotion_due
+from mentatd.cluster.candidates import plan, promotion_due, questions_answer
 from mentatd.cluster.groups import Group
 from mentatd.cluster.routes import RouteTable
 from mentatd.cluster.targets import parse_target
@@ -94,16 +94,16 @@ class Prober:
                 )
                 prober.start(self._tasks)
             elif prober.group is not group:
-                self._regroup(prober, group)
+                self._regroup(prober, group, admitted=table.groups[name].route is not None)
 
-    def _regroup(self, prober: _GroupProber, group: Group) -> None:
-        """The group has changed: look at once, and end a round that asks what is no longer a candidate."""
-        moved = prober.group.candidates != group.candidates
-        prober.group = group
-        if moved:
+    def _regroup(self, prober: _GroupProber, group: Group, *, admitted: bool) -> None:
+        """The group has changed: look at once where that matters, and end a round that asks what is no longer a
+        candidate."""
+        before, prober.group = prober.group, group
+        if before.candidates != group.candidates:
             prober.stop()
             prober.start(self._tasks)
-        else:
+        elif questions_answer(before, group, admitted=admitted):
             prober.wake()
 
     def _suspected(self, group: str, url: str) -> None:
@@ -237,10 +237,11 @@ class _GroupProber:
         """Every attempt in order, up to the first that went well, and its models."""
         attempts: list[Attempt] = []
         group = self.group
-        for attempt, models in await asyncio.gather(*(self._asker.ask(group, url) for url in together)):
-            attempts.append(attempt)
-            if models:
-                return tuple(attempts), models
+        if together:
+            for attempt, models in await asyncio.gather(*(self._asker.ask(group, url) for url in together)):
+                attempts.append(attempt)
+                if models:
+                    return tuple(attempts), models
         for url in each:
             attempt, models = await self._asker.ask(group, url)
             attempts.append(attempt)
