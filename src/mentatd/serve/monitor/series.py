@@ -13,6 +13,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from mentatd.cluster.routes import RouteTable, verdict
@@ -128,10 +129,9 @@ class Series:
         self._clock = clock
         self._wall_clock = wall_clock
         self._loop_time = asyncio.get_running_loop().time
-        self._rings: dict[Key, tuple[array[float], ...]] = {}
+        self._moments: deque[_Moment] = deque(maxlen=POINTS)
         self._last_told: dict[Key, int] = {}
         self._counted: dict[Key, Counted] = {}
-        self._slot = POINTS - 1
         self._number = 0
         self._since = self._loop_time()
 
@@ -147,7 +147,6 @@ class Series:
         carrying = carried(rows)
         firsts = self._first_bytes(rows, until)
         self._number += 1
-        self._slot = (self._slot + 1) % POINTS
         self.times.append(round(self._wall_clock(), 3))
         told: dict[Key, Point] = {}
         for key in followed(self._cluster.table, carrying, now=self._clock()):
@@ -196,53 +195,65 @@ class Series:
         return tuple(round(value, 4) for value in point)
 
     def _store(self, told: Mapping[Key, Point]) -> None:
+        places = self._moments[-1].places if self._moments else {}
+        if places.keys() != told.keys():
+            places = {key: number * len(COLUMNS) for number, key in enumerate(told)}
+        values = array("d", chain.from_iterable(map(told.__getitem__, places)))
+        self._moments.append(_Moment(places, values))
         for key in told:
-            if key not in self._rings:
+            if key not in self._last_told:
                 self._make_room()
-                self._rings[key] = tuple(array("d", [math.nan]) * POINTS for _ in COLUMNS)
             self._last_told[key] = self._number
-        for key in list(self._rings):
-            if self._number - self._last_told[key] >= POINTS:
-                self._forget(key)
-                continue
-            for ring, value in zip(self._rings[key], told.get(key, _NOTHING), strict=True):
-                ring[self._slot] = value
+        for key in [key for key, last in self._last_told.items() if self._number - last >= POINTS]:
+            del self._last_told[key]
 
     def _make_room(self) -> None:
         """Forget the model that was told of longest ago, if there are as many as may be."""
-        if len(self._rings) >= MODELS_KEPT:
-            self._forget(min(self._last_told, key=self._last_told.__getitem__))
-
-    def _forget(self, key: Key) -> None:
-        del self._rings[key], self._last_told[key]
+        if len(self._last_told) >= MODELS_KEPT:
+            del self._last_told[min(self._last_told, key=self._last_told.__getitem__)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Each model with its lists, as long as `times` is now; one that would hold nothing is None.
 
         All of them are of this moment, however long it takes to go through them.
         """
-        size, end = len(self.times), self._slot + 1
-        kept = [(key, [ring[:] for ring in rings]) for key, rings in self._rings.items()]
-        return (
-            {"model": key[0], "group": key[1]}
-            | {name: _list(ring, size, end) for name, ring in zip(COLUMNS, rings, strict=True)}
-            for key, rings in kept
-        )
+        moments, keys = tuple(self._moments), tuple(self._last_told)
+        return (_row(key, [moment.point(key) for moment in moments]) for key in keys)
 
     def newest(self) -> list[dict[str, Any]]:
         """Each model with its values at the last point."""
         return [
-            {"model": key[0], "group": key[1]}
-            | {name: ring[self._slot] for name, ring in zip(COLUMNS, rings, strict=True)}
-            for key, rings in self._rings.items()
+            {"model": key[0], "group": key[1]} | dict(zip(COLUMNS, self._moments[-1].point(key), strict=True))
+            for key in self._last_told
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The points of one time, side by side: what is written each two seconds is written in one place."""
+
+    places: Mapping[Key, int]
+    """Where in `values` the point of each model begins. The same object as long as the models are."""
+    values: array[float]
+
+    def point(self, key: Key) -> Sequence[float]:
+        """Of a model that was not told of then, NaN."""
+        place = self.places.get(key)
+        return _NOTHING if place is None else self.values[place : place + len(COLUMNS)]
 
 
 def _value(figure: float | None) -> float:
     return math.nan if figure is None else figure
 
 
-def _list(ring: array[float], size: int, end: int) -> list[float] | None:
-    """The ring's last `size` values, the newest in front of `end`."""
-    values = (ring[end:] + ring[:end]).tolist()[-size:] if size else []
-    return values if any(value == value for value in values) else None
+def _row(key: Key, points: Sequence[Sequence[float]]) -> dict[str, Any]:
+    return _named(key, [_list(column) for column in zip(*points, strict=True)])
+
+
+def _named(key: Key, values: Sequence[Any]) -> dict[str, Any]:
+    """`values`: one for each column."""
+    return {"model": key[0], "group": key[1]} | dict(zip(COLUMNS, values, strict=True))
+
+
+def _list(values: Sequence[float]) -> list[float] | None:
+    return list(values) if any(value == value for value in values) else None
