@@ -11,6 +11,7 @@ from tests.support.clock import Clock
 from tests.support.deadlines import until, within
 from tests.support.views import SOURCES, agent, group_view, probe, seen, view
 
+from mentatd.cluster.admission import Probe
 from mentatd.cluster.groups import SeenView
 from mentatd.serve import cluster as module
 from mentatd.serve.cluster import Changes, Cluster
@@ -231,6 +232,17 @@ async def test_a_probe_admits_its_group_and_is_forgotten_with_it(
     cluster.put_view(glm(clock))
     await built(cluster, 4)
     assert cluster.table.groups["glm"].why_not == "not probed yet"
+
+
+async def test_each_result_of_a_known_group_goes_to_the_observer(cluster: Cluster, clock: Clock) -> None:
+    cluster.put_view(glm(clock))
+    await built(cluster, 1)
+    found = probe(cluster.table.groups["glm"].group, "glm-5", at=clock.now)
+    heard: list[tuple[str, Probe]] = []
+    cluster.on_probe(lambda group, probe: heard.append((group, probe)))
+    cluster.put_probe("glm", found)
+    cluster.put_probe("gone", found)
+    assert heard == [("glm", found)]
 
 
 async def test_a_rebuild_keeps_what_did_not_change(cluster: Cluster, clock: Clock) -> None:

@@ -16,8 +16,7 @@ from mentatd.serve.networks import Networks
 REBUILD_S = 0.1
 """The least time between two rebuilds: a burst of facts costs one, and none waits long."""
 CONFIRM_S = 0.4
-"""How long a probe result that only confirms the table may wait for others: 1000 groups have 200 of them a second.
-Less than the time between two results of one group, so that each of them is in some table."""
+"""How long a probe result that only confirms the table may wait for others: 1000 groups have 200 of them a second."""
 _LATE_S = 0.005
 """How long after an expiry the timer fires, so that the expired thing is past its time and not at it."""
 
@@ -81,6 +80,7 @@ class Cluster:
         self._rebuild_at = float("inf")
         self._expiry: asyncio.TimerHandle | None = None
         self._suspected: Callable[[str, str], None] | None = None
+        self._probed: Callable[[str, Probe], None] | None = None
 
     def put_view(self, seen: SeenView) -> None:
         """Take a daemon's newest view. One that says nothing new only keeps the daemon from going stale."""
@@ -106,6 +106,8 @@ class Cluster:
         if group not in self._merged.groups:
             return
         self._probes[group] = probe
+        if self._probed is not None:
+            self._probed(group, probe)
         state, until = self.table.groups.get(group), self._clock() + CONFIRM_S
         waits = state is not None and confirms(state, probe, until=until + REBUILD_S)
         self._schedule(until if waits else self._clock())
@@ -123,6 +125,10 @@ class Cluster:
     def on_suspect(self, observer: Callable[[str, str], None]) -> None:
         """Tell `observer(group, url)` of each suspicion; there is one observer, the prober."""
         self._suspected = observer
+
+    def on_probe(self, observer: Callable[[str, Probe], None]) -> None:
+        """Tell `observer` of each probe result; there is one observer, the timeline."""
+        self._probed = observer
 
     def close(self) -> None:
         """Rebuild no more; the last table stays."""

@@ -54,7 +54,9 @@ def sources() -> Sources:
     inflight.carried = [row("3"), row("4")]
     published = Published(table({"glm": ["glm-5"]}, failing=["qwen"]))
     followed.cluster.table = published.table
-    followed.timeline.look()
+    for state in published.table.groups.values():
+        assert state.probe is not None
+        followed.cluster.probed(state.group.name, state.probe)
     lag = Lag()
     lag.seen.add(0.03, BUCKETS)
     return Sources(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,8 +12,9 @@ import pytest
 from tests.serve.monitor.rows import table
 from tests.support.clock import Clock
 from tests.support.deadlines import until
-from tests.support.views import group, probe
+from tests.support.views import failed_probe, group, probe
 
+from mentatd.cluster.admission import Probe
 from mentatd.cluster.routes import EMPTY, RouteTable, build
 from mentatd.serve.cluster import Changes, Cluster
 from mentatd.serve.daemon import Daemon
@@ -118,6 +119,10 @@ class FakeCluster:
     def __init__(self, table: RouteTable) -> None:
         self.table = table
         self.changes = Changes()
+        self.probed: Callable[[str, Probe], None] = lambda group, probe: None
+
+    def on_probe(self, observer: Callable[[str, Probe], None]) -> None:
+        self.probed = observer
 
     def publish(self, table: RouteTable) -> None:
         self.table = table
@@ -182,22 +187,17 @@ def test_only_the_newest_changes_are_kept_and_no_long_text() -> None:
     assert max(len(entry.change.detail) for entry in f.timeline.last) == 500
 
 
-def test_each_probe_is_counted_once() -> None:
+def test_each_probe_is_counted_for_as_long_as_its_group_is_there() -> None:
     f = Followed()
-    assert f.timeline.probes_of("glm").ok == 0
     f.cluster.table = table({"glm": ["glm-5"]})
+    assert f.timeline.probes_of("glm").ok == 0
+    f.cluster.probed("glm", probe(group("glm"), "glm-5"))
+    f.cluster.probed("glm", failed_probe(group("glm"), "connection refused"))
+    f.cluster.probed("glm", replace(probe(group("glm"), "glm-5"), duration_s=2.0))
     f.timeline.look()
-    f.timeline.look()
-    first = f.timeline.probes_of("glm")
-    assert (first.ok, first.failed, sum(first.duration.counts)) == (1, 0, 1)
-    f.cluster.table = table({}, failing=["glm"])
-    f.timeline.look()
-    assert (first.ok, first.failed, sum(first.duration.counts)) == (1, 1, 2)
-    g = group("glm")
-    again = replace(probe(g, "glm-5"), duration_s=2.0)
-    f.cluster.table = build({"glm": g}, {"glm": again}, previous=EMPTY, now=0.0, fresh_s=60.0)
-    f.timeline.look()
-    assert (first.ok, first.duration.total) == (2, 2.0)
+    counted = f.timeline.probes_of("glm")
+    assert (counted.ok, counted.failed, counted.duration.total) == (2, 1, 2.0)
+    assert sum(counted.duration.counts) == 3
     f.cluster.table = EMPTY
     f.timeline.look()
     assert f.timeline.probes_of("glm").ok == 0

@@ -1,7 +1,6 @@
 """The changes of the cluster, one line each: what an operator wants to know of the last hour.
 
-Two scenes are compared, the one before and the one now; what differs is a change. Probes are counted on the same
-occasion, for each result makes a new table.
+Two scenes are compared, the one before and the one now; what differs is a change. Probes are counted as they come.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from mentatd.serve.monitor.traffic import TEXT_LIMIT, Distribution
 CHANGES_KEPT = 200
 LOOK_S = 1.0
 """The most time between two looks: a daemon's failed poll makes no new table."""
-REST_S = 0.4
-"""The least time between two looks. Less than between two probes of a group, so that none is missed."""
+REST_S = 0.5
+"""The least time between two looks: what came and went in less is no news."""
 
 Kind = Literal["daemon_seen", "daemon_lost", "group_admitted", "group_refused", "group_gone", "address_moved"]
 
@@ -88,8 +87,6 @@ class ProbeCount:
     ok: int = 0
     failed: int = 0
     duration: Distribution = field(default_factory=Distribution)
-    newest: Probe | None = None
-    """The last one that was counted."""
 
 
 def differences(before: Scene, after: Scene) -> Iterator[Change]:
@@ -171,6 +168,7 @@ class Timeline:
         self._wall_clock = wall_clock
         self._scene = Scene()
         self._numbers = count(1)
+        cluster.on_probe(self._probed)
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -194,23 +192,17 @@ class Timeline:
             self.last.append(Entry(f"c{next(self._numbers):x}", self._wall_clock(), kept))
             self.total += 1
         self._scene = now_is
-        self._count_probes(table)
+        for gone in self._probes.keys() - table.groups.keys():
+            del self._probes[gone]
 
     def probes_of(self, group: str) -> ProbeCount:
         """The probes of a group, as long as it is in the table."""
         return self._probes.get(group) or ProbeCount()
 
-    def _count_probes(self, table: RouteTable) -> None:
-        for gone in self._probes.keys() - table.groups.keys():
-            del self._probes[gone]
-        for name, state in table.groups.items():
-            probe = state.probe
-            counted = self._probes.get(name) or self._probes.setdefault(name, ProbeCount())
-            if probe is None or probe is counted.newest:
-                continue
-            counted.newest = probe
-            counted.duration.add(probe.duration_s)
-            if probe.url is None:
-                counted.failed += 1
-            else:
-                counted.ok += 1
+    def _probed(self, group: str, probe: Probe) -> None:
+        counted = self._probes.get(group) or self._probes.setdefault(group, ProbeCount())
+        counted.duration.add(probe.duration_s)
+        if probe.url is None:
+            counted.failed += 1
+        else:
+            counted.ok += 1
