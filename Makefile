@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine soak test-page test-wheel wheel-compiled test-compiled screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel compiled wheel-compiled test-compiled screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -66,13 +66,15 @@ test-wheel: $(VENV)/.packaging ## Build, install and run what users install; lin
 	$(PYTEST) tests/packaging -q -m "wheel or not wheel"
 
 COMPILED := build/compiled
-wheel-compiled: setup ## The optional wheel, its hot modules compiled by mypyc, into dist/ (needs a C compiler and Python's headers)
-	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m hatchling build --target wheel --directory dist
-
-test-compiled: setup ## The tests of what is compiled, on the compiled wheel
+compiled: setup
 	rm -rf $(COMPILED)
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m hatchling build --target wheel --directory $(COMPILED)
 	$(BIN)/python -m zipfile --extract $(COMPILED)/*.whl $(COMPILED)
+
+wheel-compiled: setup ## The optional wheel, its hot modules compiled by mypyc, into dist/ (needs a C compiler and Python's headers)
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m hatchling build --target wheel --directory dist
+
+test-compiled: compiled ## The tests of what is compiled, on the compiled wheel
 	PYTHONPATH=$(COMPILED) $(PYTEST) tests/http tests/wire tests/cluster tests/serve tests/e2e -n $(WORKERS) -q --compiled
 
 screenshots: setup ## The status page in its states, into docs/images/ (nicer where the font Inter is installed)
@@ -93,7 +95,7 @@ test-clean: setup ## The README's two commands in a fresh clone with an empty pi
 bench: setup ## What a request and a chunk cost, beside nginx; BENCH="…" for options (--help lists them)
 	$(BIN)/python -m bench $(BENCH)
 
-bench-all: setup ## Every workload through every router that peers-setup could install; writes bench/report.md (an hour)
+bench-all: compiled ## Every workload through every router that peers-setup could install; writes bench/report.md (an hour)
 	rm -f bench/report.jsonl
 	$(BIN)/python -m bench --rounds 5 --workloads all --programs all --output bench/report.jsonl $(BENCH)
 

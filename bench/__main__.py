@@ -16,11 +16,11 @@ from bench.peers import PEERS
 from bench.programs import Peer
 from bench.reference import DIRECT, NGINX
 from bench.rounds import rounds
-from bench.router import ROUTER
+from bench.router import COMPILED_ROUTER, OURS, ROUTER
 from bench.rows import Row, write_facts, write_row
 from bench.workloads import QUICK, WORKLOADS, Workload, family
 
-PROGRAMS = {peer.name: peer for peer in (DIRECT, NGINX, ROUTER)} | PEERS
+PROGRAMS = {peer.name: peer for peer in (DIRECT, NGINX, ROUTER, COMPILED_ROUTER)} | PEERS
 ALL = "all"
 
 
@@ -106,7 +106,7 @@ def main() -> int:
     if chosen.output:
         report.write(chosen.output)
     print(report.tables([run], rows))
-    return 1 if any(row.error for row in rows if row.program == ROUTER.name) else 0
+    return 1 if any(row.error for row in rows if row.program in OURS) else 0
 
 
 if __name__ == "__main__":

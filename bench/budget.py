@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from bench.columns import key
 from bench.figures import Summary, Table
 from bench.reference import DIRECT, NGINX
-from bench.router import ROUTER
+from bench.router import OURS, ROUTER
 from bench.rows import REBUILD, START
 from bench.workloads import WORKLOADS
-
-OURS = ROUTER.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,11 @@ class Goal:
     """What would be better still."""
 
     @property
+    def text(self) -> str:
+        """What was measured."""
+        return "–" if self.measured is None else f"{format(self.measured, f'.{self.digits}f')} {self.unit}"
+
+    @property
     def verdict(self) -> str:
         """The median is what counts, as it is written."""
         if self.measured is None:
@@ -39,21 +42,21 @@ class Goal:
         return "kept, the stretch too" if self.stretch is not None and value <= self.stretch else "kept"
 
 
-def goals(table: Table) -> list[Goal]:
-    """All of them, as issue 7 and docs/design.md set them."""
+def goals(table: Table, program: str = ROUTER.name) -> list[Goal]:
+    """All of them, as issue 7 and docs/design.md set them, for one build of the router."""
 
     def beside(workload: str) -> Summary | None:
-        return table.ratio((OURS, workload), (NGINX.name, workload), "cpu_us")
+        return table.ratio((program, workload), (NGINX.name, workload), "cpu_us")
 
     def ours(workload: str, figure: str) -> Summary | None:
-        return table.summary(OURS, workload, figure)
+        return table.summary(program, workload, figure)
 
     def of_itself(workload: str, other: str) -> Summary | None:
-        return table.ratio((OURS, workload), (OURS, other), "cpu_us")
+        return table.ratio((program, workload), (program, other), "cpu_us")
 
     stall = ours("W5", "chunk_max_us")
     in_ms = Summary(stall.median / 1e3, stall.least / 1e3, stall.most / 1e3) if stall else None
-    above = table.difference((OURS, "W0"), (NGINX.name, "W0"), "request_p50_us")
+    above = table.difference((program, "W0"), (NGINX.name, "W0"), "request_p50_us")
     return [
         Goal("W1: CPU of a small POST", 1.5, beside("W1"), "× nginx", 2, 1.25),
         Goal("W4: CPU of a chunk, 200 streams", 1.5, beside("W4"), "× nginx", 2, 1.25),
@@ -78,14 +81,16 @@ def goals(table: Table) -> list[Goal]:
 
 
 def goal_table(table: Table) -> str:
+    builds = [name for name in OURS if name in table.programs]
     lines = [
-        "| what | at most | stretch | measured | |",
-        "| --- | --- | --- | --- | --- |",
+        f"| what | at most | stretch |{''.join(f' {name} | |' for name in builds)}",
+        f"| --- | --- | --- |{' --- | --- |' * len(builds)}",
     ]
-    for goal in goals(table):
+    for same in zip(*(goals(table, name) for name in builds), strict=True):
+        goal = same[0]
         stretch = f"{goal.stretch:g} {goal.unit}" if goal.stretch is not None else ""
-        found = "–" if goal.measured is None else f"{format(goal.measured, f'.{goal.digits}f')} {goal.unit}"
-        lines.append(f"| {goal.what} | {goal.limit:g} {goal.unit} | {stretch} | {found} | {goal.verdict} |")
+        found = "".join(f" {each.text} | {each.verdict} |" for each in same)
+        lines.append(f"| {goal.what} | {goal.limit:g} {goal.unit} | {stretch} |{found}")
     return "\n".join(lines)
 
 
@@ -101,13 +106,13 @@ class Rank:
     """Whose the next best figure is, nginx left out."""
 
 
-def ranks(table: Table) -> list[Rank]:
-    """One for each workload that both the router and another LLM router have done."""
-    others = [name for name in table.programs if name not in (OURS, NGINX.name, DIRECT.name)]
+def ranks(table: Table, program: str = ROUTER.name) -> list[Rank]:
+    """One for each workload that both this build of the router and another LLM router have done."""
+    others = [name for name in table.programs if name not in (*OURS, NGINX.name, DIRECT.name)]
     found = []
     for workload in (START, *WORKLOADS):
         column = key(workload)
-        mine = column.summary(table, OURS, workload)
+        mine = column.summary(table, program, workload)
         medians = [
             (theirs.median, name) for name in others if (theirs := column.summary(table, name, workload))
         ]
@@ -117,8 +122,8 @@ def ranks(table: Table) -> list[Rank]:
     return found
 
 
-def rank_table(ranks: Sequence[Rank]) -> str:
-    lines = ["| | figure | mentatd-serve | the best other router | |", "| --- | --- | --- | --- | --- |"]
+def rank_table(ranks: Sequence[Rank], program: str) -> str:
+    lines = [f"| | figure | {program} | the best other router | |", "| --- | --- | --- | --- | --- |"]
     for rank in ranks:
         place = "ahead" if rank.ours < rank.next_best else "**behind**"
         best = f"{rank.next_best:.1f} ({rank.name})"

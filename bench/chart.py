@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from bench.columns import key
 from bench.figures import Summary, Table
 from bench.reference import DIRECT, NGINX
-from bench.router import ROUTER
+from bench.router import OURS
 from bench.rows import START
 
 ACROSS = 3
@@ -153,7 +153,7 @@ def _told(shown: Sequence[Panel]) -> str:
 
 
 def _class(program: str) -> str:
-    return {ROUTER.name: "ours", NGINX.name: "limit"}.get(program, "other")
+    return "ours" if program in OURS else "limit" if program == NGINX.name else "other"
 
 
 def _names(programs: Sequence[str], top: float) -> list[str]:

@@ -11,6 +11,7 @@ from bench.budget import goal_table, rank_table, ranks
 from bench.columns import STARTED, Column, columns, key
 from bench.figures import Table
 from bench.reference import DIRECT
+from bench.router import OURS
 from bench.rows import REBUILD, START, Facts, Listed, Row, programs, read
 from bench.workloads import WORKLOADS
 
@@ -182,7 +183,7 @@ def page(facts: Sequence[Facts], rows: Sequence[Row], name: str) -> str:
         goal_table(table),
         FINDINGS.read_text().strip() if FINDINGS.exists() else "",
         "## Beside other LLM routers",
-        rank_table(ranks(table)),
+        *(rank_table(ranks(table, name), name) for name in OURS if name in table.programs),
         "## Every figure",
         details(listed, table),
     ]

@@ -10,12 +10,19 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import mentatd
 from bench.programs import POLL_S, START_S, Peer, Running, free_port, process, ready
 
 BIN = Path(sys.executable).parent
+UNPACKED = Path(__file__).parents[1] / "build" / "compiled"
+"""Where `make compiled` leaves the compiled wheel, unpacked."""
+Build = Mapping[str, str]
+"""What the environment says of where the package is."""
+PLAIN: Build = {}
+COMPILED: Build = {"PYTHONPATH": str(UNPACKED)}
 
 
 @contextmanager
@@ -34,7 +41,9 @@ def daemon(folder: Path, engine_port: int) -> Iterator[str]:
 
 
 @contextmanager
-def serve(folder: Path, engine_port: int, cores: str, under: Sequence[str] = ()) -> Iterator[Running]:
+def serve(
+    folder: Path, engine_port: int, cores: str, under: Sequence[str] = (), build: Build = PLAIN
+) -> Iterator[Running]:
     """The router, which found the engine as it finds any: through a daemon and an agent.
 
     `under`: the command of a tool that runs it.
@@ -42,16 +51,18 @@ def serve(folder: Path, engine_port: int, cores: str, under: Sequence[str] = ())
     port = free_port()
     with (
         daemon(folder, engine_port) as address,
-        _command(folder, cores, ["mentatd-serve"], under, settings(port, [address])) as running,
+        _command(folder, cores, ["mentatd-serve"], under, {**build, **settings(port, [address])}) as running,
     ):
         yield ready(running, port)
 
 
 @contextmanager
-def follow(folder: Path, daemons: Sequence[str], model: str, cores: str) -> Iterator[Running]:
+def follow(
+    folder: Path, daemons: Sequence[str], model: str, cores: str, build: Build = PLAIN
+) -> Iterator[Running]:
     """The router over these daemons."""
     port = free_port()
-    with _command(folder, cores, ["mentatd-serve"], env=settings(port, daemons)) as running:
+    with _command(folder, cores, ["mentatd-serve"], env={**build, **settings(port, daemons)}) as running:
         yield ready(running, port, model=model)
 
 
@@ -99,3 +110,12 @@ ROUTER = Peer(
     lambda: True,
     cluster=follow,
 )
+COMPILED_ROUTER = Peer(
+    "mentatd-serve-compiled",
+    "Python, compiled by mypyc; this router, its optional wheel",
+    lambda: mentatd.__version__,
+    partial(serve, build=COMPILED),
+    lambda: any(UNPACKED.glob("mentatd/http/reading.*.so")),
+    cluster=partial(follow, build=COMPILED),
+)
+OURS = (ROUTER.name, COMPILED_ROUTER.name)
