@@ -191,17 +191,19 @@ class _GroupProber:
         self._woken.set()
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            spacing = min(SPACING_S, self._pace.interval)
-            await asyncio.sleep(self._began + spacing - self._clock())
+            rest = self._began + min(SPACING_S, self._pace.interval) - self._clock()
+            if rest > 0:
+                await asyncio.sleep(rest)
             self._woken.clear()
             self._began = self._clock()
             await self._round(self.group.candidates)
+            timer = loop.call_later(self._began + self._pace.interval - self._clock(), self._woken.set)
             try:
-                async with asyncio.timeout(self._began + self._pace.interval - self._clock()):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+                await self._woken.wait()
+            finally:
+                timer.cancel()
 
     async def _round(self, candidates: tuple[str, ...]) -> None:
         promote = promotion_due(

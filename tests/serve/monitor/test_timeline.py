@@ -18,6 +18,7 @@ from mentatd.cluster.admission import Probe
 from mentatd.cluster.routes import EMPTY, RouteTable, build
 from mentatd.serve.cluster import Changes, Cluster
 from mentatd.serve.daemon import Daemon
+from mentatd.serve.monitor import timeline as module
 from mentatd.serve.monitor.timeline import (
     CHANGES_KEPT,
     Change,
@@ -113,6 +114,17 @@ def test_a_group_that_waits_for_its_first_probe_stands_as_before() -> None:
     pending = build({"glm": group("glm")}, {}, previous=EMPTY, now=0.0, fresh_s=60.0)
     assert scene(pending, [], Scene(), now=0.0).groups == {}
     assert scene(pending, [], Scene(groups={"glm": SERVES}), now=0.0).groups == {"glm": SERVES}
+
+
+def test_a_group_of_which_the_table_says_nothing_new_is_not_judged_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = table({"glm": ["glm-5"]}, failing=["qwen"])
+    before = scene(built, [], Scene(), now=0.0)
+    monkeypatch.delattr(module, "verdict")
+    again = scene(replace(built, at=1.0), [], before, now=1.0)
+    assert again.groups == before.groups
+    assert not list(differences(before, again))
 
 
 class FakeCluster:

@@ -1,7 +1,6 @@
 """`/metrics`: the router's own counters in Prometheus' formats. docs/metrics.md lists every family.
 
-A snapshot is taken in one turn of the event loop and written in slices: a page of some thousand lines may not hold up
-the streams.
+A page of some thousand lines may not hold up the streams: it is written in slices, between which the loop goes on.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator
 
 from mentatd import __version__
+from mentatd.cluster.routes import verdict
 from mentatd.serve.monitor import lag
 from mentatd.serve.monitor.process import Process
 from mentatd.serve.monitor.state import State
@@ -61,8 +62,7 @@ def _about_the_router(state: State) -> Iterator[Family]:
 
 
 def _about_requests(state: State) -> Iterator[Family]:
-    by = ("model", "group")
-    lines = [((line.model, line.group), line) for line in state.lines]
+    by, lines = ("model", "group"), state.lines
     ended = [((*key, outcome), number) for key, line in lines for outcome, number in line.outcomes.items()]
     yield counter(
         f"{PREFIX}requests",
@@ -100,24 +100,26 @@ def _about_requests(state: State) -> Iterator[Family]:
 
 
 def _about_groups(state: State) -> Iterator[Family]:
+    groups, by = state.table.groups, ("group",)
     yield gauge(
         f"{PREFIX}group_admitted",
         "1 while the group can serve, else 0.",
-        ("group",),
-        (((group.name,), int(group.admitted)) for group in state.groups),
+        by,
+        (((name,), int(verdict(group, now=state.at) is None)) for name, group in groups.items()),
     )
+    probes = [((name,), state.probes_of(name)) for name in groups]
     rounds = (
-        ((group.name, result), number)
-        for group in state.groups
-        for result, number in (("ok", group.probes_ok), ("failed", group.probes_failed))
+        ((*key, result), number)
+        for key, of in probes
+        for result, number in (("ok", of.ok), ("failed", of.failed))
     )
-    yield counter(f"{PREFIX}probes", "Rounds of probing a group.", ("group", "result"), rounds)
+    yield counter(f"{PREFIX}probes", "Rounds of probing a group.", (*by, "result"), rounds)
     yield histogram(
         f"{PREFIX}probe_duration_seconds",
         "How long a round of probing took.",
-        ("group",),
+        by,
         BUCKETS,
-        (((g.name,), g.probe_duration.counts, g.probe_duration.total) for g in state.groups),
+        ((key, of.duration.counts, of.duration.total) for key, of in probes),
     )
 
 

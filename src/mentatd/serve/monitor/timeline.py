@@ -14,7 +14,7 @@ from itertools import count
 from typing import Literal
 
 from mentatd.cluster.admission import Probe
-from mentatd.cluster.routes import RouteTable, verdict
+from mentatd.cluster.routes import EMPTY, RouteTable, verdict
 from mentatd.serve.cluster import Cluster
 from mentatd.serve.daemon import Daemon
 from mentatd.serve.monitor.traffic import TEXT_LIMIT, Distribution
@@ -57,6 +57,8 @@ class Scene:
     """By address; those that have been polled."""
     groups: Mapping[str, GroupNow] = field(default_factory=dict)
     """By name; those that have been judged (`not probed yet` is no judgement)."""
+    table: RouteTable = field(default=EMPTY, repr=False, compare=False)
+    """What `groups` is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def differences(before: Scene, after: Scene) -> Iterator[Change]:
         if address not in after.daemons and daemon.error is None:
             yield Change("daemon_lost", address, "no longer watched")
     for name, group in after.groups.items():
-        change = _group_change(name, before.groups.get(name), group)
+        was_group = before.groups.get(name)
+        change = None if was_group is group else _group_change(name, was_group, group)
         if change is not None:
             yield change
     for name in before.groups.keys() - after.groups.keys():
@@ -126,16 +129,20 @@ def _gate(why_not: str) -> str:
 
 
 def scene(table: RouteTable, daemons: Iterable[Daemon], before: Scene, *, now: float) -> Scene:
-    """The cluster at `now`. A group that waits for its first probe stands as it did `before`."""
+    """The cluster at `now`. A group that waits for its first probe stands as it did `before`; so does one of which
+    the table says nothing new, for a route that goes stale makes a new table."""
     groups = {}
     for name, state in table.groups.items():
+        was = before.groups.get(name)
+        if was is not None and before.table.groups.get(name) is state:
+            groups[name] = was
+            continue
         why_not = verdict(state, now=now)
-        if why_not == _PENDING:
-            if name in before.groups:
-                groups[name] = before.groups[name]
-        else:
+        if why_not != _PENDING:
             url = None if why_not is not None or state.route is None else state.route.targets[0].url
             groups[name] = GroupNow(why_not, url)
+        elif was is not None:
+            groups[name] = was
     polled = (daemon for daemon in daemons if daemon.connected or daemon.error is not None)
     return Scene(
         {
@@ -143,6 +150,7 @@ def scene(table: RouteTable, daemons: Iterable[Daemon], before: Scene, *, now: f
             for daemon in polled
         },
         groups,
+        table,
     )
 
 
