@@ -58,7 +58,7 @@ TWO_ACTORS = group("glm", agent(gpus=1), running=2)
         (TWO_ACTORS, True, False),
         (group("glm", agent(gpus=1), running=3), True, False),
         (group("glm", agent(gpus=1), running=2, others=["dead"]), True, False),
-        (group("glm", agent(gpus=1), running=1), True, True),
+        (group("glm", agent(gpus=1), running=1), True, False),
         (group("glm", agent(gpus=1, alive=False), running=2), True, True),
         (group("glm", agent("glm@c9@10.0.0.1"), running=2), True, True),
         (group("glm", agent(gpus=1, note="narrow"), running=2), True, True),

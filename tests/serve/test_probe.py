@@ -99,10 +99,11 @@ class World:
         running: int = 1,
         alive: bool = True,
         trusted: bool = True,
+        gpus: int = 1,
     ) -> None:
         """A daemon says that `group` has its API at this service, or port of the node's addresses."""
         announced = PortService(service, "/v1") if isinstance(service, int) else service
-        actor = agent(f"{group}@c0@127.0.0.1", openai=announced, alive=alive)
+        actor = agent(f"{group}@c0@127.0.0.1", openai=announced, alive=alive, gpus=gpus)
         groups = {group: group_view(actor, running=running)}
         now = asyncio.get_running_loop().time()
         self.cluster.put_view(
@@ -374,7 +375,7 @@ async def test_a_change_of_the_group_is_looked_at_at_once(world: World) -> None:
         prober = world.prober._groups["glm"]
         await until(lambda: prober.group.actors_running == 2)
         assert not prober._woken.is_set(), "one more actor is no reason"
-        world.report(served.port, running=1)
+        world.report(served.port, running=2, gpus=8)
         await until(lambda: served.asked == 2)
         world.report(other.port)
         await until(lambda: "glm-6" in world.cluster.table.models)

@@ -31,7 +31,8 @@ def promotion_due(
 def questions_answer(before: Group, now: Group, *, admitted: bool) -> bool:
     """Whether a change of a group may mean that its engine no longer answers as it did, so that it is worth a probe.
 
-    What is not `admitted` may be about to answer. Of what is, another agent may be another engine, and an actor that
-    is gone may take the engine along; one more says nothing of it.
+    What is not `admitted` may be about to answer. Of what is, another agent, or one that says something else, may be
+    another engine's. Actors that come and go tell nothing: where one takes the engine along, the first request that
+    cannot connect, or the next round, finds out.
     """
-    return not admitted or now.agents != before.agents or now.actors_running < before.actors_running
+    return not admitted or now.agents != before.agents

@@ -42,7 +42,6 @@ class Exposition:
 
     async def _answer(self, kind: str) -> Reply:
         process = await asyncio.to_thread(read_process)
-        self._sources.timeline.look()
         state = take(self._sources, self._clock())
         told = chain(families(state), () if process is None else process_families(process))
         pieces, waiting = [], page(told, kind)

@@ -85,21 +85,24 @@ def _histograms(
     name: str, labels: Labels, bounds: Sequence[float], values: Iterable[tuple[Labels, Sequence[int], float]]
 ) -> Iterator[str]:
     upper = (*(f"{bound:g}" for bound in bounds), "+Inf")
-    buckets = "".join(f'{name}_bucket{{%sle="{bound}"}} %d\n' for bound in upper)
-    lines = f"{buckets}{name}_count%s %d\n{name}_sum%s %s\n"
+    buckets = "".join(f'{name}_bucket{{{_BEFORE}le="{bound}"}} %d\n' for bound in upper)
+    lines = f"{buckets}{name}_count{_ALONE} %d\n{name}_sum{_ALONE} %s\n"
     inner = _inner(labels)
     for of, counts, total in values:
         yield _histogram(lines, inner % (*map(_escaped, of),), tuple(counts), total)
 
 
+_BEFORE, _ALONE = "\0", "\1"
+"""Where a histogram's labels stand, with a label behind them and without."""
+
+
 @lru_cache(maxsize=2048)
 def _histogram(lines: str, inner: str, counts: tuple[int, ...], total: float) -> str:
     """Most are those of the last scrape. All that are kept take 3 MB."""
+    inner = inner.replace("%", "%%")
     before, alone = (f"{inner},", f"{{{inner}}}") if inner else ("", "")
-    filled: list[str | float] = []
-    for number in accumulate(counts):
-        filled += (before, number)
-    return lines % (*filled, alone, sum(counts), alone, total)
+    numbers = (*accumulate(counts),)
+    return lines.replace(_BEFORE, before).replace(_ALONE, alone) % (*numbers, numbers[-1], total)
 
 
 def _inner(labels: Labels) -> str:
