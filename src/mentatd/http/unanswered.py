@@ -7,7 +7,6 @@ acknowledges.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
@@ -42,7 +41,6 @@ class Unanswered(Generic[S]):
         return [each for each, began in since.items() if now - began >= PATIENCE_S]
 
 
-def repeats(transport: asyncio.BaseTransport) -> int:
+def repeats(sock: socket.socket) -> int:
     """How often in a row the kernel has sent the same bytes over a TCP connection without an acknowledgement."""
-    sock: socket.socket = transport.get_extra_info("socket")
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _REPEATS_AT + 1)[_REPEATS_AT]

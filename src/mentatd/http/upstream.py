@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -60,6 +61,7 @@ class Upstream:
         "_paused",
         "_poll",
         "_sink",
+        "_socket",
         "_transport",
         "found_closed",
         "idle",
@@ -147,7 +149,7 @@ class Upstream:
     @property
     def repeats(self) -> int:
         """How often in a row bytes were sent to the engine's host without an acknowledgement."""
-        return 0 if self._transport is None else repeats(self._transport)
+        return 0 if self._transport is None else repeats(self._socket)
 
     # -- what the caller does
 
@@ -215,8 +217,8 @@ class Upstream:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._outgoing = Outgoing(self._transport, self._sent, tls=self.origin.tls)
-        descriptor = transport.get_extra_info("socket").fileno()
-        self._poll.register(descriptor, select.POLLIN | select.POLLRDHUP)
+        self._socket: socket.socket = transport.get_extra_info("socket")
+        self._poll.register(self._socket.fileno(), select.POLLIN | select.POLLRDHUP)
 
     def pause_writing(self) -> None:
         if self._outgoing is not None:
