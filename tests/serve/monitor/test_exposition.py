@@ -77,7 +77,7 @@ def state() -> State:
 
 
 def rendered(state: State) -> str:
-    return "".join(page(families(state), TEXT))
+    return b"".join(page(families(state), TEXT)).decode()
 
 
 def parsed(state: State) -> list[Metric]:

@@ -30,7 +30,7 @@ PROMETHEUS_3 = (
 
 
 def read(kind: str, *families: Family) -> list[Metric]:
-    return list(READERS[kind]("".join(page(families, kind))))
+    return list(READERS[kind](b"".join(page(families, kind)).decode()))
 
 
 def values(metric: Metric) -> dict[tuple[str, ...], float]:

@@ -44,8 +44,9 @@ class Exposition:
         process = await asyncio.to_thread(read_process)
         state = take(self._sources, self._clock())
         told = chain(families(state), () if process is None else process_families(process))
-        pieces, waiting = [], page(told, kind)
-        while batch := "".join(islice(waiting, PIECES_A_TURN)):
-            pieces.append(batch.encode())
+        pieces: list[bytes] = []
+        waiting = page(told, kind)
+        while batch := list(islice(waiting, PIECES_A_TURN)):
+            pieces += batch
             await asyncio.sleep(0)
         return Reply(200, b"".join(pieces), kind.encode())

@@ -26,8 +26,8 @@ class Family:
     kind: Literal["gauge", "counter", "histogram"]
     told: str
     """What it tells: a line without quotes and backslashes."""
-    pieces: Iterable[str]
-    """Its samples in lines, those of one set of labels at a time; made as they are asked for, once."""
+    pieces: Iterable[bytes]
+    """Its samples in lines of UTF-8, those of one set of labels at a time; made as they are asked for, once."""
 
 
 def gauge(name: str, told: str, labels: Labels, values: Iterable[tuple[Labels, float]]) -> Family:
@@ -62,28 +62,28 @@ def content_type(accept: str) -> str:
     return TEXT
 
 
-def page(families: Iterable[Family], content_type: str) -> Iterator[str]:
+def page(families: Iterable[Family], content_type: str) -> Iterator[bytes]:
     """The page in pieces; joined, it is complete."""
     for family in families:
         # only OpenMetrics names a counter without its suffix
         plain = family.kind == "counter" and content_type == TEXT
         name = f"{family.name}_total" if plain else family.name
-        yield f"# HELP {name} {family.told}\n# TYPE {name} {family.kind}\n"
+        yield f"# HELP {name} {family.told}\n# TYPE {name} {family.kind}\n".encode()
         yield from family.pieces
     if content_type == OPENMETRICS:
-        yield "# EOF\n"
+        yield b"# EOF\n"
 
 
-def _plain(name: str, labels: Labels, values: Iterable[tuple[Labels, float]]) -> Iterator[str]:
+def _plain(name: str, labels: Labels, values: Iterable[tuple[Labels, float]]) -> Iterator[bytes]:
     inner = _inner(labels)
     line = f"{name}{{{inner}}} %s\n" if inner else f"{name} %s\n"
     for of, value in values:
-        yield line % (*map(_escaped, of), value)
+        yield (line % (*map(_escaped, of), value)).encode()
 
 
 def _histograms(
     name: str, labels: Labels, bounds: Sequence[float], values: Iterable[tuple[Labels, Sequence[int], float]]
-) -> Iterator[str]:
+) -> Iterator[bytes]:
     upper = (*(f"{bound:g}" for bound in bounds), "+Inf")
     buckets = "".join(f'{name}_bucket{{{_BEFORE}le="{bound}"}} %d\n' for bound in upper)
     lines = f"{buckets}{name}_count{_ALONE} %d\n{name}_sum{_ALONE} %s\n"
@@ -97,12 +97,13 @@ _BEFORE, _ALONE = "\0", "\1"
 
 
 @lru_cache(maxsize=2048)
-def _histogram(lines: str, inner: str, counts: tuple[int, ...], total: float) -> str:
+def _histogram(lines: str, inner: str, counts: tuple[int, ...], total: float) -> bytes:
     """Most are those of the last scrape. All that are kept take 3 MB."""
     inner = inner.replace("%", "%%")
     before, alone = (f"{inner},", f"{{{inner}}}") if inner else ("", "")
     numbers = (*accumulate(counts),)
-    return lines.replace(_BEFORE, before).replace(_ALONE, alone) % (*numbers, numbers[-1], total)
+    filled = lines.replace(_BEFORE, before).replace(_ALONE, alone) % (*numbers, numbers[-1], total)
+    return filled.encode()
 
 
 def _inner(labels: Labels) -> str:
