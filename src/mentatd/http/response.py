@@ -14,6 +14,8 @@ from functools import lru_cache
 
 from httptools import HttpParserError, HttpResponseParser
 
+from mentatd.http.chunking import BadChunks, Chunking
+
 MAX_HEAD = 65536
 """Bytes of one head, the closing blank line included."""
 MAX_FIELDS = 256
@@ -213,84 +215,33 @@ class OpenBody(Body):
         return data
 
 
-class _ChunkEvents:
-    """What llhttp calls; apart from the body's reader, so that parser and reader form no cycle."""
-
-    __slots__ = ("between", "ended", "on_body", "pieces")
-
-    def __init__(self) -> None:
-        self.between = True
-        self.ended = False
-        self.pieces: list[bytes] = []
-        self.on_body = self.pieces.append
-
-    def on_chunk_header(self) -> None:
-        self.between = False
-
-    def on_chunk_complete(self) -> None:
-        self.between = True
-
-    def on_message_complete(self) -> None:
-        self.ended = True
-
-
 class ChunkedBody(Body):
-    """A chunked body (RFC 9112 section 7.1), judged by llhttp.
+    """A chunked body."""
 
-    The parser does not say where in a read the message ended, and it can end only behind CR LF CR LF; a read is
-    therefore fed in pieces that end there.
-    """
-
-    __slots__ = ("_events", "_feed", "_last")
+    __slots__ = ("_chunking",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._events = _ChunkEvents()
-        self.pieces = self._events.pieces
-        parser = HttpResponseParser(self._events)
-        parser.feed_data(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        self._feed = parser.feed_data
-        self._last = b""
+        self._chunking = Chunking()
 
     def take(self, data: bytes) -> bytes:
-        events = self._events
-        pieces, between = events.pieces, events.between
-        pieces.clear()
+        pieces: list[bytes] = []
         try:
-            size = self._feed_to_end(data)
-        except HttpParserError as error:
-            events.between = between  # this read does not pass on
-            raise BadAnswer(f"broken chunks ({error}) in {quote(data)}") from None
-        if size < len(data):
-            data = data[:size]
-        self._last = data[-3:] if len(data) > 2 else (self._last + data)[-3:]
-        self.ended = events.ended
+            size = self._chunking.take(data, pieces)
+        except BadChunks as error:
+            # this read does not pass on, so nothing of it is noted
+            raise BadAnswer(f"broken chunks ({error}): {quote(data)}") from None
+        self.pieces = pieces
         if pieces:
             last = pieces[-1]
             self.payload_bytes += len(last) if len(pieces) == 1 else sum(map(len, pieces))
             self.tail = last[-_TAIL:] if len(last) >= _TAIL else (self.tail + b"".join(pieces))[-_TAIL:]
-        return data
+        self.ended = self._chunking.ended
+        return data[:size] if self.ended else data
 
     @property
     def at_boundary(self) -> bool:
-        # a chunk's header that has begun shows only in that the bytes do not end with a line
-        return self._events.between and self._last[-1:] in b"\n"
-
-    def _feed_to_end(self, data: bytes) -> int:
-        """Feed up to the end of the message; returns how many bytes that were."""
-        # only where the read starts with CR or LF can an end have begun in the read before
-        before = self._last if data.startswith((b"\r", b"\n")) else b""
-        seen = before + data if before else data
-        start = 0
-        at = seen.find(b"\r\n\r\n")
-        while at >= 0 and (cut := at + 4 - len(before)) < len(data):
-            self._feed(data[start:cut])
-            if self._events.ended:
-                return cut
-            start = cut
-            at = seen.find(b"\r\n\r\n", at + 4)
-        self._feed(data[start:])
-        return len(data)
+        return self._chunking.between
 
 
 def body_of(head: ResponseHead) -> Body:
