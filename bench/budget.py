@@ -43,7 +43,7 @@ class Goal:
 
 
 def goals(table: Table, program: str = ROUTER.name) -> list[Goal]:
-    """All of them, as issue 7 and docs/design.md set them, for one build of the router."""
+    """All of them, for one build of the router; docs/design.md has the first four."""
 
     def beside(workload: str) -> Summary | None:
         return table.ratio((program, workload), (NGINX.name, workload), "cpu_us")
