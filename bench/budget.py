@@ -126,6 +126,6 @@ def rank_table(ranks: Sequence[Rank], program: str) -> str:
     lines = [f"| | figure | {program} | the best other router | |", "| --- | --- | --- | --- | --- |"]
     for rank in ranks:
         place = "ahead" if rank.ours < rank.next_best else "**behind**"
-        best = f"{rank.next_best:.1f} ({rank.name})"
-        lines.append(f"| {rank.workload} | {rank.figure} | {rank.ours:.1f} | {best} | {place} |")
+        best = f"{rank.next_best:z.1f} ({rank.name})"
+        lines.append(f"| {rank.workload} | {rank.figure} | {rank.ours:z.1f} | {best} | {place} |")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from bench.router import OURS
 from bench.rows import START
 
 ACROSS = 3
-WIDTH, MARGIN, HEADING, NAMES = 1000, 24, 44, 150
+WIDTH, MARGIN, HEADING, NAMES = 1040, 24, 44, 190
 """Pixels: of the picture, around it, for what stands above all panels, and for the programs' names."""
 TITLE, LINE, AXIS, GAP = 46, 24, 26, 30
 """Pixels of height: above a panel, of one program, of the axis' numbers; between panels, both ways."""
@@ -194,5 +194,5 @@ def _dot(value: Summary, program: str, axis: Scale, y: float) -> str:
     x, end = axis.x(value.median), axis.x(value.most)
     span = f'<line class="span" x1="{axis.x(value.least)}" y1="{y}" x2="{end}" y2="{y}"/>'
     digits = 0 if value.median >= 100 else 1
-    text = f'<text x="{max(x + 5, end) + 5:.1f}" y="{y + 4}">{value.median:.{digits}f}</text>'
+    text = f'<text x="{max(x + 5, end) + 5:.1f}" y="{y + 4}">{value.median:z.{digits}f}</text>'
     return f'<g class="{_class(program)}">{span}<circle class="dot" cx="{x}" cy="{y}" r="4.5"/>{text}</g>'

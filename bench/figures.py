@@ -19,7 +19,7 @@ class Summary:
 
     def __format__(self, spec: str) -> str:
         """The median, and the least and the most beside it where they differ; `spec` is that of each number."""
-        median, least, most = (format(value, spec) for value in (self.median, self.least, self.most))
+        median, least, most = (format(value, f"z{spec}") for value in (self.median, self.least, self.most))
         return median if least == most else f"{median} ({least}–{most})"
 
 

@@ -74,7 +74,7 @@ def _cell(column: Column, table: Table, listed: Listed, workload: str, notes: No
     mark = f" {notes.mark(why)}" if why else ""
     if found is None:
         return f"–{mark}"
-    return (f"{found.median:.{column.digits}f}" if short else column.text(found)) + mark
+    return (f"{found.median:z.{column.digits}f}" if short else column.text(found)) + mark
 
 
 def _section(listed: Sequence[Listed], table: Table, workload: str, shown: Sequence[Column]) -> str:
