@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -21,6 +22,7 @@ from mentatd.http.response import (
     quote,
     read_head,
 )
+from mentatd.serve.eventstream import stands_between_events
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -319,6 +321,53 @@ def test_a_read_that_breaks_the_chunks_does_not_count() -> None:
     assert (body.payload_bytes, body.tail, body.at_boundary) == (8, b": x\n", True)
 
 
+EVENTS = st.binary(max_size=300).map(lambda text: b"data: %b\n\n" % text)
+AN_EVENT = st.lists(EVENTS, min_size=1, max_size=1)
+
+
+def told(body: Body) -> tuple[bool, int, bool, bool]:
+    """What a body's reader says of the place that it has come to."""
+    return body.ended, body.payload_bytes, body.at_boundary, stands_between_events(body.tail)
+
+
+@given(
+    reads=st.lists(
+        st.builds(lambda chunks, cuts: cut(encode(chunks, b"", [])[: -len(b"0\r\n\r\n")], cuts),
+                  AN_EVENT | st.lists(EVENTS | st.binary(max_size=9), max_size=3),
+                  st.lists(st.integers(0, 999), max_size=1)),
+        max_size=6,
+    ).map(lambda parts: list(itertools.chain(*parts))),
+    end=st.sampled_from([b"", b"0\r\n\r\n", b"0\r\n\r\nx", b"?\n\n\r\n"]),
+)  # fmt: skip
+def test_what_only_passes_is_read_alike(reads: list[bytes], end: bytes) -> None:
+    one, other = ChunkedBody(), ChunkedBody()
+    for read in [*reads, *([end] if end else [])]:
+        try:
+            wire = one.take(read)
+        except BadAnswer:
+            with pytest.raises(BadAnswer):
+                other.pass_on(read)
+            break
+        assert other.pass_on(read) == wire
+        assert told(one) == told(other)
+
+
+@pytest.mark.parametrize("size", [*range(2, 40), *range(240, 270), *range(2030, 2060), *range(4080, 4100)])
+def test_an_event_of_any_size_passes(size: int) -> None:
+    event = b"x" * (size - 2) + b"\n\n"
+    whole = b"%x\r\n%b\r\n" % (size, event)
+    for read in whole, whole[:-1], b"0" + whole, whole.upper(), whole.replace(b"\r\n", b"\r\n\n", 1):
+        one, other = ChunkedBody(), ChunkedBody()
+        try:
+            assert one.take(read) == read
+        except BadAnswer:
+            with pytest.raises(BadAnswer):
+                other.pass_on(read)
+            continue
+        assert other.pass_on(read) == read
+        assert told(one) == told(other)
+
+
 def encode(chunks: list[bytes], extension: bytes, trailers: list[bytes]) -> bytes:
     framed = b"".join(b"%x%s\r\n%s\r\n" % (len(chunk), extension, chunk) for chunk in chunks if chunk)
     return framed + b"0\r\n" + b"".join(b"x: %s\r\n" % trailer for trailer in trailers) + b"\r\n"
@@ -355,6 +404,7 @@ def test_no_bytes_make_a_body_raise_anything_else(data: bytes, cuts: list[int]) 
 
 def test_the_base_says_nothing() -> None:
     body = Body()
-    with pytest.raises(NotImplementedError):
-        body.take(b"")
+    for take in body.take, body.pass_on:
+        with pytest.raises(NotImplementedError):
+            take(b"")
     assert not body.at_boundary

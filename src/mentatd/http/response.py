@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 from httptools import HttpParserError, HttpResponseParser
 
@@ -22,6 +23,10 @@ MAX_FIELDS = 256
 _KEPT_HEADS = 128
 _QUOTED = 80
 _TAIL = 4  # the longest end of an SSE event: CR LF CR LF
+_EVENT_END: Final = b"\n\n"
+_LONGEST_EVENT: Final = (
+    2048  # bytes of a chunk that are seen to be one event without a search, framing included
+)
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r\n")
 _FRAMING = re.compile(
@@ -160,7 +165,7 @@ class Body:
     pieces: Sequence[bytes]
     """What the last `take` held of the body, without framing."""
     tail: bytes
-    """The last four bytes of the body that came so far."""
+    """The end of the body that came so far: its last four bytes, or the blank line that they end with."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -176,6 +181,10 @@ class Body:
     def take(self, data: bytes) -> bytes:
         """Go on with what came; returns the part of it that is this message's, as on the wire."""
         raise NotImplementedError
+
+    def pass_on(self, data: bytes) -> bytes:
+        """Like `take`, for who has no use for `pieces`."""
+        return self.take(data)
 
     def _count(self, payload: bytes) -> None:
         """Note the one piece that came."""
@@ -222,26 +231,52 @@ class ChunkedBody(Body):
 
     def __init__(self) -> None:
         super().__init__()
-        self._chunking = Chunking()
+        self._chunking: Chunking | None = None  # None between two chunks
 
     def take(self, data: bytes) -> bytes:
+        chunking = self._chunking or Chunking()
         pieces: list[bytes] = []
         try:
-            size = self._chunking.take(data, pieces)
+            size = chunking.take(data, pieces)
         except BadChunks as error:
             # this read does not pass on, so nothing of it is noted
             raise BadAnswer(f"broken chunks ({error}): {quote(data)}") from None
+        self._chunking = None if chunking.between else chunking
         self.pieces = pieces
         if pieces:
             last = pieces[-1]
             self.payload_bytes += len(last) if len(pieces) == 1 else sum(map(len, pieces))
             self.tail = last[-_TAIL:] if len(last) >= _TAIL else (self.tail + b"".join(pieces))[-_TAIL:]
-        self.ended = self._chunking.ended
-        return data[:size] if self.ended else data
+        self.ended = chunking.ended
+        return data[:size] if chunking.ended else data
+
+    def pass_on(self, data: bytes) -> bytes:
+        # Engines write an event as one chunk, and most reads bring one: its length says how it has to begin.
+        size = len(data)
+        if size <= _LONGEST_EVENT and self._chunking is None and data.endswith(b"\n\n\r\n"):
+            line = _FIRST_LINES[size]
+            if data.startswith(line):
+                self.payload_bytes += size - len(line) - 2
+                self.tail = _EVENT_END
+                return data
+        return self.take(data)
 
     @property
     def at_boundary(self) -> bool:
-        return self._chunking.between
+        return self._chunking is None
+
+
+def _first_lines() -> list[bytes]:
+    """For each length of a whole chunk its first line; or, if no chunk is that long, what is in none."""
+    lines = [b"?" * (_LONGEST_EVENT + 1)] * (_LONGEST_EVENT + 1)
+    for size in range(len(_EVENT_END), _LONGEST_EVENT):
+        line = b"%x\r\n" % size
+        if (length := len(line) + size + 2) <= _LONGEST_EVENT:
+            lines[length] = line
+    return lines
+
+
+_FIRST_LINES: Final = _first_lines()
 
 
 def body_of(head: ResponseHead) -> Body:

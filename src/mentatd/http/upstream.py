@@ -229,17 +229,17 @@ class Upstream:
             self._outgoing.drained()
 
     def data_received(self, data: bytes) -> None:
-        body = self._body
+        body, forward = self._body, self._forward
         if body is None:
             self._before_body(data)
             return
         try:
-            wire = body.take(data)
+            wire = body.take(data) if forward is None else body.pass_on(data)
         except BadAnswer as error:
             self._fail(str(error))
             return
-        if self._forward is not None:
-            self._forward(wire)
+        if forward is not None:
+            forward(wire)
         else:
             self._deliver(body)
         if body.ended:
