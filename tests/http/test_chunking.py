@@ -20,7 +20,7 @@ from mentatd.http.limits import CHUNK_LINE_BYTES, TRAILER_BYTES
         (b"000", 0),
         (b"1aF", 0x1AF),
         (b"5;a=b", 5),
-        (b"5 \t; \xff", 5),
+        (b'5;a="b; \\"\xff";c;d=e', 5),
         (b"7fffffffffffffff", 2**63 - 1),
         (b"0000000000000005", 5),
     ],
@@ -34,6 +34,8 @@ def test_a_size(line: bytes, size: int) -> None:
     [
         *(b"", b"5 ", b" 5", b"+5", b"-5", b"0x5", b"1_0", b"g"),
         *(b"5\n", b"5;\x00", b"5;a\rb", b"8" + b"0" * 15, b"0" * 17),
+        *(b"5;", b"5 ;a", b"5; a", b"5;a ", b"5;;a", b"5;a;", b"5;=b", b"5;a=", b"5;a= b", b"5;\xff"),
+        *(b'5;"a"', b'5;a="b', b'5;a="b"c', b'5;a="b" ;c', b'5;a="\x01"', b'5;a="b\\"'),
     ],
 )
 def test_what_is_no_size(line: bytes) -> None:
@@ -97,20 +99,22 @@ class _Seen:
 
 
 WORDS = st.sampled_from(
-    [b"0", b"1", b"2", b"a", b"0a", b";", b"; q", b" ", b"\r\n", b"\r", b"\n", b"ab", b"x: y", b":", b"\xff", b"\x00"]
+    [b"0", b"1", b"2", b"a", b"0a", b"\r\n", b"\r", b"\n", b"ab", b"x: y", b":", b"\xff", b"\x00",
+     b";", b";q", b"; q", b" ", b"=", b'"', b"\\", b';q="', b";q=a"]
 )  # fmt: skip
 CHUNKS = st.lists(
     st.one_of(
         st.binary(min_size=1, max_size=12).map(lambda data: b"%x\r\n%b\r\n" % (len(data), data)),
         WORDS,
         st.just(b"0\r\n\r\n"),
+        st.lists(WORDS, max_size=5).map(lambda words: b"1;a" + b"".join(words) + b"\r\nx\r\n"),
     ),
     max_size=8,
 ).map(b"".join)
 
 
 @given(data=CHUNKS, cuts=st.lists(st.integers(0, 100), max_size=4))
-@settings(max_examples=500)
+@settings(max_examples=1000)
 def test_what_is_taken_llhttp_takes_alike(data: bytes, cuts: list[int]) -> None:
     chunking, pieces = Chunking(), list[bytes]()
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]

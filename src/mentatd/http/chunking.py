@@ -12,10 +12,17 @@ from typing import Final
 
 from mentatd.http.limits import CHUNK_LINE_BYTES, TRAILER_BYTES
 
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t -~\x80-\xff]*)?")
-_SIZE_SO_FAR = re.compile(rb"(?:[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}[ \t]*(?:;[\t -~\x80-\xff]*)?\r?)\Z")
-_TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)?\r\n")
-_TRAILER_SO_FAR = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+(?::[\t -~\x80-\xff]*\r?)?|\r?)\Z")
+_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_QUOTED: Final = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*'
+# An extension has no white space around its signs: section 7.1.1 would have it read over, and parsers differ in that.
+_EXTENSIONS: Final = rb"(?:;%b+(?:=(?:%b+|%b\"))?)*" % (_TOKEN, _TOKEN, _QUOTED)
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})" + _EXTENSIONS)
+_SIZE_SO_FAR: Final = re.compile(
+    rb"(?:[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}%b(?:\r?|;(?:%b*|%b+=(?:%b*|%b\\?))))\Z"
+    % (_EXTENSIONS, _TOKEN, _TOKEN, _TOKEN, _QUOTED)
+)
+_TRAILER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)?\r\n")
+_TRAILER_SO_FAR: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+(?::[\t -~\x80-\xff]*\r?)?|\r?)\Z")
 _LARGEST_SIZE: Final = 2**63 - 1  # more overflows in parsers behind or before this one
 _BREAK: Final = b"\r\n"
 _KEPT_SIZES: Final = 256
