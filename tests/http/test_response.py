@@ -17,9 +17,11 @@ from mentatd.http.response import (
     ChunkedBody,
     CountedBody,
     OpenBody,
+    ResponseHead,
     body_of,
     head_end,
     quote,
+    read_again,
     read_head,
 )
 from mentatd.serve.eventstream import stands_between_events
@@ -204,6 +206,91 @@ def test_no_bytes_make_a_head_raise_anything_else(tail: bytes, complete: bool) -
         pass
 
 
+# -- a head that is known
+
+LENGTHS = [
+    b"0",
+    b"1",
+    b"7",
+    b"10",
+    b"007",
+    b"123456789012345678",
+    b"1234567890123456789",
+    b"-1",
+    b"+1",
+    b"",
+    b"1 ",
+    b"1,1",
+]
+HEADS = [
+    b"content-length: %b\r\n",
+    b"Content-Length:%b \r\nServer: x\r\n",
+    b"server: x\r\ncontent-length: \t%b\r\nkeep-alive: timeout=5\r\n",
+    b"connection: close\r\nCONTENT-LENGTH: %b\r\n",
+    b"x-content-length: 7\r\ncontent-length: %b\r\n",
+    b"content-length: 7\r\ncontent-length: %b\r\n",
+    b"content-length: %b\r\ncontent-length: 7\r\n",
+    b"content-length: %b\r\ntransfer-encoding: chunked\r\n",
+    b"transfer-encoding: chunked\r\nx: %b\r\n",
+    b"x: %b\r\n",
+]
+STARTS = [
+    OK,
+    b"HTTP/1.0 200 OK\r\n",
+    b"HTTP/1.1 204 No Content\r\n",
+    b"HTTP/1.1 304 Not Modified\r\n",
+    b"HTTP/1.1 500\r\n",
+]
+
+
+def judged(data: bytes) -> ResponseHead | None:
+    try:
+        return read_head(data)
+    except BadAnswer:
+        return None
+
+
+@pytest.mark.parametrize("fields", HEADS)
+@pytest.mark.parametrize("start", STARTS)
+def test_a_head_again_is_as_it_would_be_judged(start: bytes, fields: bytes) -> None:
+    said = ("whole", "status", "http10", "length", "chunked", "keep_alive", "keep_alive_field", "raw")
+    for one, other in itertools.product(LENGTHS, LENGTHS):
+        known, data = judged(start + fields % one + b"\r\n"), start + fields % other + b"\r\n"
+        if known is None:
+            continue
+        for rest in b"", b"7\r\n\r\n", data:
+            again = read_again(known, data + rest)
+            if again is None:
+                assert data != known.whole
+                continue
+            anew = judged(data)
+            assert anew is not None
+            assert [getattr(again, name) for name in said] == [getattr(anew, name) for name in said]
+
+
+def test_what_was_found_out_about_a_head_is_true_of_it_with_another_length() -> None:
+    known = read_head(OK + b"content-length: 70\r\n\r\n")
+    known.note = True
+    again = read_again(known, OK + b"content-length: 5\r\n\r\n")
+    assert again is not None
+    assert (again.length, again.note) == (5, True)
+    assert read_again(again, known.whole).length == 70  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("cut", range(1, len(OK + b"content-length: 70\r\n\r\n")))
+def test_a_known_head_that_has_not_come_is_not_known(cut: int) -> None:
+    known = read_head(OK + b"content-length: 70\r\n\r\n")
+    assert read_again(known, known.whole[:cut]) is None
+
+
+@given(st.binary(max_size=80))
+def test_what_follows_the_same_start_is_judged(tail: bytes) -> None:
+    known = read_head(OK + b"content-length: 70\r\nx: y\r\n\r\n")
+    again = read_again(known, known.up_to_length + tail)
+    if again is not None:
+        assert again.length == read_head(again.whole).length
+
+
 # -- where a body ends
 
 
@@ -241,7 +328,7 @@ def test_a_counted_body_ends_at_its_length(stray: bytes) -> None:
         body = CountedBody(9)
         assert taken(body, [data[:at], data[at:]]) == (b"hello\r\n\r\n", b"hello\r\n\r\n")
         assert body.ended
-        assert (body.payload_bytes, body.tail) == (9, b"\r\n\r\n")
+        assert (body.payload_bytes, body.tail) == (9, b"")
         assert not body.at_boundary
 
 

@@ -94,8 +94,9 @@ async def test_an_answer_is_the_same_however_it_is_cut(pool: Pool, name: str, th
             assert sink.head.raw == head[head.rindex(b"HTTP/") : -2]
             assert (sink.wire, sink.payload) == ((wire, b"") if through else (b"", payload))
             assert upstream.payload_bytes == len(payload)
-            assert payload.endswith(upstream.tail)
-            assert stands_between_events(upstream.tail) == stands_between_events(payload[-4:])
+            if b"chunked" in head:
+                assert payload.endswith(upstream.tail)
+                assert stands_between_events(upstream.tail) == stands_between_events(payload[-4:])
         assert (len(engine.lines) == 1) is not closes
 
 

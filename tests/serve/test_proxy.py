@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
@@ -33,7 +34,7 @@ from mentatd.serve import proxy as proxy_module
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.serve.proxy import Proxy
 from mentatd.wire.forms import find_route
-from mentatd.wire.openai import render_refusal
+from mentatd.wire.openai import find_model, render_refusal
 
 BODY = b'{"model":"m","stream":false}'
 ANSWER = (
@@ -360,11 +361,12 @@ async def test_a_large_body_is_looked_through_beside_the_loop(
 ) -> None:
     looked_in: list[bool] = []
 
-    def look(*given: Any) -> Any:
+    def look(find: Callable[..., Any], *given: Any) -> Any:
         looked_in.append(threading.current_thread() is threading.main_thread())
-        return find_route(*given)
+        return find(*given)
 
-    monkeypatch.setattr(proxy_module, "find_route", look)
+    for name, find in ("find_route", find_route), ("find_model", find_model):
+        monkeypatch.setattr(proxy_module, name, partial(look, find))
     await router.engine(Recorder())
     client = await router.client()
     for size in (10, proxy_module.INLINE):

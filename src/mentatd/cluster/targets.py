@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from mentatd.cluster.sources import parse_address
 from mentatd.origin import Origin
 
-_BASE = re.compile(
+_BASE: Final = re.compile(
     r"(https?)://"
     r"(?:\[([0-9a-f:.]+(?:%[\w.~-]+)?)\]|([\w.~-]+))"  # an IPv6 address, or any other host
     r"(?::([0-9]{0,5}))?"
     r"(/[!\"$->@-~]*)?",  # visible ASCII; no query, no fragment
     re.IGNORECASE | re.ASCII,
 )
-_SCHEME_PORT = {"http": 80, "https": 443}
-_UNDER_V1 = (b"/v1/", b"/v1?")
+_SCHEME_PORT: Final = {"http": 80, "https": 443}
+_UNDER_V1: Final = (b"/v1/", b"/v1?")
 
 
 @dataclass(frozen=True, slots=True)

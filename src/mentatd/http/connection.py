@@ -13,6 +13,7 @@ import enum
 import math
 import time
 from collections.abc import Callable
+from typing import Final
 
 from mentatd.errors import Refusal
 from mentatd.http.answers import Fields, render_head
@@ -39,7 +40,7 @@ class State(enum.Enum):
     CLOSED = enum.auto()
 
 
-_ANSWERING = State.ANSWERING
+_ANSWERING: Final = State.ANSWERING
 
 
 class Connection:

@@ -25,26 +25,26 @@ from mentatd.http.request import Head, Request
 
 _END: Final = b"\r\n\r\n"
 # One empty line before the start line is allowed (RFC 9112 section 2.2).
-_START = re.compile(rb"(?:\r\n)?([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!\"$-~]+) HTTP/1\.([01])\r\n")
-_START_SO_FAR = re.compile(rb"\r?\Z|(?:\r\n)?(?:\Z|[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}(?: |\Z))")
-_BARE_LF = re.compile(rb"(?<!\r)\n")
+_START: Final = re.compile(rb"(?:\r\n)?([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!\"$-~]+) HTTP/1\.([01])\r\n")
+_START_SO_FAR: Final = re.compile(rb"\r?\Z|(?:\r\n)?(?:\Z|[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}(?: |\Z))")
+_BARE_LF: Final = re.compile(rb"(?<!\r)\n")
 # A second Content-Length is refused by llhttp, a longer one overflows in many a parser.
 # Not by IGNORECASE, with which the search would stop at every byte and not only at each CRLF.
-_LENGTH_LINE = re.compile(
+_LENGTH_LINE: Final = re.compile(
     rb"\r\n[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)"
 )
 _LENGTH_DIGITS: Final = 18
 # The patterns below run on fields in lower case that begin with the CRLF of the start line.
-_ODD = re.compile(
+_ODD: Final = re.compile(
     rb"\r\n(?:connection:(?![ \t]*keep-alive[ \t]*\r\n)|keep-alive:|proxy-|transfer-encoding:|te:|trailer:"
     rb"|upgrade:|expect:|content-encoding:)"
 )
 _HOST: Final = b"\r\nhost:"
-_HOST_LINE = re.compile(
+_HOST_LINE: Final = re.compile(
     rb"\r\nhost:[ \t]*((?:[a-z0-9._~%!$&'()*+,;=-]*|\[[0-9a-z.:%~_-]+\])(?::[0-9]{0,5})?)[ \t]*\r\n"
 )
 _LENGTH: Final = b"\r\ncontent-length:"
-_ABSOLUTE = re.compile(rb"https?://([^/?]+)([/?].*)?", re.IGNORECASE)
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?]+)([/?].*)?", re.IGNORECASE)
 _COPIED_BYTES: Final = 4096  # above it a view of what was read costs less than a copy
 _KEPT_HEADS: Final = 256
 _LARGEST_KEPT: Final = 4096  # with it, what is kept of heads stays under 4 MiB

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-HEAD_BYTES = 64 * 1024
+HEAD_BYTES: Final = 64 * 1024
 """Start line and fields of one request; room for the largest cookies and tokens in the field."""
-HEAD_FIELDS = 256
+HEAD_FIELDS: Final = 256
 """Fields in one head: far above any client's, and it bounds the work of taking a head apart."""
-PLAIN_BODY_BYTES = 128 * 1024
+PLAIN_BODY_BYTES: Final = 128 * 1024
 """A body of known length up to this is collected in plain bytes and never asks `Handler.admit`; a larger one is
 received straight into its final place, which costs a memory map."""
-UNRESERVED_BODY_BYTES = 1024 * 1024
+UNRESERVED_BODY_BYTES: Final = 1024 * 1024
 """A body up to this never waits for memory, and is not counted: 4096 clients could hold 4 GiB of them, as they can
 with any server, and an engine's usual request is a thousandth of it."""
-BODY_GROWTH_BYTES = 1024 * 1024
+BODY_GROWTH_BYTES: Final = 1024 * 1024
 """What a body of unknown length reserves at one time."""
-READ_BYTES = 256 * 1024
+READ_BYTES: Final = 256 * 1024
 """What the event loop reads at one time, at most."""
-PIPELINED_BYTES = 64 * 1024
+PIPELINED_BYTES: Final = 64 * 1024
 """Bytes behind the request in progress that are kept; past it the client is no longer read."""
-WRITE_HIGH_WATER = 256 * 1024
+WRITE_HIGH_WATER: Final = 256 * 1024
 """Unsent bytes of an answer at which its producer is paused: deep enough that a burst of chunks pauses nobody,
 shallow enough that a client which does not read costs well under 1 MiB."""
-CHUNK_LINE_BYTES = 4 * 1024
+CHUNK_LINE_BYTES: Final = 4 * 1024
 """A chunk's size line with its extensions."""
-TRAILER_BYTES = 64 * 1024
+TRAILER_BYTES: Final = 64 * 1024
 """All trailer fields of one chunked body; they are dropped."""
-PROGRESS_BYTES = 1024
+PROGRESS_BYTES: Final = 1024
 """What a body must bring in each `client_timeout_s`."""
 
 

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from mentatd.errors import ConnectFailed
 from mentatd.http import reuse
@@ -22,14 +22,14 @@ from mentatd.origin import Origin
 
 MAX_IDLE_PER_ORIGIN = 256
 MAX_IDLE = 1024
-PROOF_S = 0.05
+PROOF_S: Final = 0.05
 """Idle for this long, a connection shows that its engine does not close each behind its answer. Before one has, none
 is used again: the close may be on its way."""
 _SWEEP_S = 1.0
 """How often idle connections past their time are closed (`take` itself never gives one out)."""
-_LEARNED_FOR_S = 300.0
+_LEARNED_FOR_S: Final = 300.0
 """How long an origin's shortened reuse window stays where no request comes that could show it to be wrong."""
-_CLOSE_S = 1.0
+_CLOSE_S: Final = 1.0
 """How long `close` waits for the transports to say that they are gone."""
 
 
@@ -171,7 +171,8 @@ class Pool:
     def finished(self, upstream: Upstream, head: ResponseHead) -> None:
         """Keep a connection that has carried an exchange and may carry another (called by it)."""
         site = self._site(upstream.origin)
-        said = reuse.read_keep_alive(head.keep_alive_field)
+        field = head.keep_alive_field
+        said = reuse.read_keep_alive(field) if field else reuse.NOTHING_SAID
         upstream.window = reuse.window(said, served=upstream.served, learned=site.learned)
         if site.learned < reuse.NO_LIMIT and site.witness is None and not self._closed:
             self._watch(site, upstream, reuse.window(said, served=upstream.served))

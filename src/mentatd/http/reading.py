@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import cast
+from typing import Final, cast
 
 from mentatd.errors import Refusal
 from mentatd.http import refusals
@@ -26,7 +26,9 @@ from mentatd.http.receiving import ReceivingConnection
 from mentatd.http.request import Request
 from mentatd.http.shared import Shared
 
-_IDLE, _BODY, _ANSWERING = State.IDLE, State.BODY, State.ANSWERING
+_IDLE: Final = State.IDLE
+_BODY: Final = State.BODY
+_ANSWERING: Final = State.ANSWERING
 
 
 class ServedConnection(ReceivingConnection):

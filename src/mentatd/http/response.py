@@ -17,23 +17,25 @@ from httptools import HttpParserError, HttpResponseParser
 
 from mentatd.http.chunking import BadChunks, Chunking
 
-MAX_HEAD = 65536
+MAX_HEAD: Final = 65536
 """Bytes of one head, the closing blank line included."""
-MAX_FIELDS = 256
-_KEPT_HEADS = 128
-_QUOTED = 80
-_TAIL = 4  # the longest end of an SSE event: CR LF CR LF
+MAX_FIELDS: Final = 256
+_KEPT_HEADS: Final = 128
+_QUOTED: Final = 80
+_TAIL: Final = 4  # the longest end of an SSE event: CR LF CR LF
 _EVENT_END: Final = b"\n\n"
 _LONGEST_EVENT: Final = (
     2048  # bytes of a chunk that are seen to be one event without a search, framing included
 )
 
-_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r\n")
-_FRAMING = re.compile(
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r\n")
+_FRAMING: Final = re.compile(
     rb"\r\n(content-length|transfer-encoding|connection|keep-alive):[ \t]*([^\r\n]*)", re.IGNORECASE
 )
-_BARE_LF = re.compile(rb"(?<!\r)\n")
-_NO_CALLBACKS = object()
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)", re.IGNORECASE)
+_LENGTH_DIGITS: Final = 18
+_BARE_LF: Final = re.compile(rb"(?<!\r)\n")
+_NO_CALLBACKS: Final = object()
 
 
 class BadAnswer(ValueError):
@@ -43,11 +45,22 @@ class BadAnswer(ValueError):
 class ResponseHead:
     """A final response head (1xx are consumed silently). Answers whose heads are the same bytes share one."""
 
-    __slots__ = ("chunked", "http10", "keep_alive", "keep_alive_field", "length", "raw", "status")
+    __slots__ = (
+        "behind_length",
+        "chunked",
+        "http10",
+        "keep_alive",
+        "keep_alive_field",
+        "length",
+        "note",
+        "status",
+        "up_to_length",
+        "whole",
+    )
 
     status: int
-    raw: bytes
-    """Status line and field lines, each ending in CRLF, without the closing blank line."""
+    whole: bytes
+    """Status line and field lines as on the wire, the closing blank line included."""
     http10: bool
     length: int | None
     """Content-Length, or 0 where the status or the method allows no body; None when not said."""
@@ -56,10 +69,21 @@ class ResponseHead:
     """The connection may be used again after this message (by version, Connection and framing)."""
     keep_alive_field: bytes
     """What `Keep-Alive` says (`timeout=5, max=100`), or empty."""
+    up_to_length: bytes
+    """What stands up to the number in Content-Length; all of the head where no length counts."""
+    behind_length: bytes
+    """What stands behind that number; empty where no length counts."""
+    note: bool | None
+    """What whoever passes answers on has found out about this head, for those that differ in their length only."""
+
+    @property
+    def raw(self) -> bytes:
+        """Status line and field lines, each ending in CRLF, without the closing blank line."""
+        return self.whole[:-2]
 
     def get(self, name: bytes) -> bytes | None:
         """The value of the first field called `name` (lower case), trimmed."""
-        found = _field(name).search(self.raw)
+        found = _field(name).search(self.whole)
         return found[1].rstrip(b" \t") if found else None
 
     def fields(self) -> Iterable[tuple[bytes, bytes]]:
@@ -121,10 +145,41 @@ def read_head(data: bytes, head_request: bool = False) -> ResponseHead:
     if data.count(b"\r\n") - 2 > MAX_FIELDS:
         raise BadAnswer(f"a head of more than {MAX_FIELDS} fields")
     head = ResponseHead()
-    head.raw = data[:-2]
+    head.whole = data
+    head.note = None
     head.status = status
     head.http10 = status_line[1] == b"0"
     _read_framing(head, _FRAMING.findall(data, status_line.end() - 2), head_request)
+    head.up_to_length, head.behind_length = data, b""
+    if head.length and not head.chunked and len(counted := list(_LENGTH.finditer(data))) == 1:
+        head.up_to_length, head.behind_length = data[: counted[0].start(1)], data[counted[0].end(1) :]
+    return head
+
+
+def read_again(known: ResponseHead, data: bytes) -> ResponseHead | None:
+    """The head that `data` begins with, if that is `known` again but for the length of the body.
+
+    An engine repeats its heads within the second of their Date, and what was judged once needs no judge. Neither
+    answers a HEAD.
+    """
+    if not data.startswith(known.up_to_length):
+        return None
+    behind = known.behind_length
+    if not behind:
+        return known
+    first = len(known.up_to_length)
+    last = data.find(behind, first, first + _LENGTH_DIGITS + len(behind))
+    if last <= first or not (digits := data[first:last]).isdigit():
+        return None
+    length, end = int(digits), last + len(behind)
+    if length == known.length and end == len(known.whole):  # one number has many spellings
+        return known
+    head = ResponseHead()
+    head.whole = data[:end]
+    head.status, head.http10, head.note = known.status, known.http10, known.note
+    head.length, head.chunked = length, False
+    head.keep_alive, head.keep_alive_field = known.keep_alive, known.keep_alive_field
+    head.up_to_length, head.behind_length = known.up_to_length, behind
     return head
 
 
@@ -165,7 +220,8 @@ class Body:
     pieces: Sequence[bytes]
     """What the last `take` held of the body, without framing."""
     tail: bytes
-    """The end of the body that came so far: its last four bytes, or the blank line that they end with."""
+    """The end of the body that came so far: its last four bytes, or the blank line that they end with. Of a counted
+    body it is empty, for nothing can be put into that."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -186,12 +242,6 @@ class Body:
         """Like `take`, for who has no use for `pieces`."""
         return self.take(data)
 
-    def _count(self, payload: bytes) -> None:
-        """Note the one piece that came."""
-        self.pieces = (payload,)
-        self.payload_bytes += len(payload)
-        self.tail = payload[-_TAIL:] if len(payload) >= _TAIL else (self.tail + payload)[-_TAIL:]
-
 
 class CountedBody(Body):
     """A body of a length known before (RFC 9112 section 6.2); 0 is a body that has ended."""
@@ -209,7 +259,8 @@ class CountedBody(Body):
             self.ended = True
             if excess:
                 data = data[:-excess]
-        self._count(data)
+        self.pieces = (data,)
+        self.payload_bytes += len(data)
         return data
 
 
@@ -220,7 +271,9 @@ class OpenBody(Body):
     __slots__ = ()
 
     def take(self, data: bytes) -> bytes:
-        self._count(data)
+        self.pieces = (data,)
+        self.payload_bytes += len(data)
+        self.tail = data[-_TAIL:] if len(data) >= _TAIL else (self.tail + data)[-_TAIL:]
         return data
 
 

@@ -11,19 +11,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
-UNANNOUNCED_S = 4.0
+UNANNOUNCED_S: Final = 4.0
 """Where the engine says nothing: a second less than uvicorn's and Node's 5 s."""
-LONGEST_S = 60.0
+LONGEST_S: Final = 60.0
 """However long the engine would wait: an idle connection is not worth keeping longer."""
-MARGIN_S = 1.0
+MARGIN_S: Final = 1.0
 """Given up this long before the engine's own limit, or at half of it where that is less."""
-SHORTEST_S = 0.1
+SHORTEST_S: Final = 0.1
 """An engine that closes sooner than twice this after an answer is one whose connections are not used
 again."""
-NO_LIMIT = float("inf")
+NO_LIMIT: Final = float("inf")
 
-_PARAMETER = re.compile(
+_PARAMETER: Final = re.compile(
     rb"(?:^|,)[ \t]*(timeout|max)[ \t]*=[ \t]*\"?([0-9]{1,9})\"?[ \t]*(?=,|$)", re.IGNORECASE
 )
 
@@ -37,6 +38,9 @@ class KeepAlive:
     max: int | None
     """Requests that the connection still serves (Apache), or serves in all (llama.cpp); None when not
     said."""
+
+
+NOTHING_SAID: Final = KeepAlive(None, None)
 
 
 @lru_cache(maxsize=256)
@@ -59,8 +63,8 @@ def window(said: KeepAlive, *, served: int, learned: float = NO_LIMIT) -> float:
     if said.timeout is None:
         announced = UNANNOUNCED_S
     else:
-        announced = max(said.timeout - MARGIN_S, said.timeout / 2)
-    return min(announced, learned, LONGEST_S)
+        announced = min(max(said.timeout - MARGIN_S, said.timeout / 2), LONGEST_S)
+    return min(announced, learned)
 
 
 def learn(idle: float) -> float:

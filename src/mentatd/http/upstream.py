@@ -17,21 +17,30 @@ import asyncio
 import select
 import socket
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from mentatd.errors import UpstreamBroken
 from mentatd.http.faults import describe
 from mentatd.http.lastwords import last_words
 from mentatd.http.outgoing import Outgoing
 from mentatd.http.request import Body as Payload
-from mentatd.http.response import BadAnswer, Body, OpenBody, ResponseHead, body_of, head_end, read_head
+from mentatd.http.response import (
+    BadAnswer,
+    Body,
+    OpenBody,
+    ResponseHead,
+    body_of,
+    head_end,
+    read_again,
+    read_head,
+)
 from mentatd.http.sink import Sink
 from mentatd.http.unanswered import repeats
 from mentatd.origin import Origin
 
 __all__ = ["Origin", "Owner", "ResponseHead", "Sink", "Upstream"]
 
-_NOTHING_YET = Body()  # of an answer whose head has not come
+_NOTHING_YET: Final = Body()  # of an answer whose head has not come
 
 
 class Owner(Protocol):
@@ -54,6 +63,7 @@ class Upstream:
         "_head",
         "_head_data",
         "_head_request",
+        "_known",
         "_last",
         "_newest",
         "_outgoing",
@@ -101,6 +111,7 @@ class Upstream:
         self._poll = select.poll()
         self._sink: Sink | None = None
         self._newest: Body = _NOTHING_YET
+        self._known: ResponseHead | None = None
         self._outgoing: Outgoing | None = None
         self._paused = self._answered = False
         self._clear()
@@ -271,13 +282,17 @@ class Upstream:
 
     def _read_head(self, data: bytes) -> tuple[ResponseHead | None, bytes]:
         """The final head and what follows it, None while it has not come; skips interim answers."""
-        searched = len(self._head_data)
+        searched, known = len(self._head_data), self._known
         if searched:
             data, self._head_data = self._head_data + data, b""
+        if known is not None and not self._head_request and (again := read_again(known, data)) is not None:
+            return again, data[len(again.whole) :]
         while end := head_end(data, searched):
             head = read_head(data[:end], self._head_request)
             data = data[end:]
             if head.status >= 200:
+                if not self._head_request:
+                    self._known = head
                 return head, data
             searched = 0
         self._head_data = data
@@ -329,7 +344,7 @@ class Upstream:
         assert sink is not None
         assert head is not None
         sent = outgoing is not None and not outgoing.under_way
-        keep = head.keep_alive and sent and not stray and not self._last and self.open
+        keep = head.keep_alive and sent and not stray and not self._last and self._transport is not None
         self._clear()
         if self._paused:
             self.resume()

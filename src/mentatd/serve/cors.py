@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from mentatd.http.request import Head, Request
 
-EVERYBODY = "*"
+EVERYBODY: Final = "*"
 """In place of an origin: every page may read."""
-MAX_AGE_S = 600
+MAX_AGE_S: Final = 600
 """How long a browser may remember the answer to a preflight."""
 
-_AUTHORITY = r"(\[[0-9a-f:.]+\]|[^\[\]:/?#@\\]+)(?::([0-9]*))?"
-_ORIGIN = re.compile(rf"([a-z][a-z0-9+.-]*)://{_AUTHORITY}")
-_HOST = re.compile(_AUTHORITY)
-_PORTS = {"http": "80", "https": "443"}
-_FOREIGN = re.compile(rb"\r\naccess-control-[^\r\n]*", re.IGNORECASE)
+_AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[^\[\]:/?#@\\]+)(?::([0-9]*))?"
+_ORIGIN: Final = re.compile(rf"([a-z][a-z0-9+.-]*)://{_AUTHORITY}")
+_HOST: Final = re.compile(_AUTHORITY)
+_PORTS: Final = {"http": "80", "https": "443"}
+_FOREIGN: Final = re.compile(rb"\r\naccess-control-[^\r\n]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from mentatd.cluster.targets import Target
 from mentatd.errors import Refusal, UpstreamError
@@ -56,15 +57,18 @@ from mentatd.serve.eventstream import (
     is_event_stream,
     stands_between_events,
 )
-from mentatd.serve.forwarding import post_head, response_head
+from mentatd.serve.forwarding import passes, post_head, response_head
 from mentatd.serve.inflight import Row
 from mentatd.serve.opening import Opening
 from mentatd.wire.openai import render_refusal
 
-CLIENT_LEFT = 499
+CLIENT_LEFT: Final = 499
 """The status that a row ends with when its client left first."""
 
-_CONNECTING, _WAITING, _STREAMING, _ENDED = range(4)
+_CONNECTING: Final = 0
+_WAITING: Final = 1
+_STREAMING: Final = 2
+_ENDED: Final = 3
 
 
 class Exchange:
@@ -160,20 +164,23 @@ class Exchange:
         self._rechunk = head.length is None and not head.chunked and not connection.http10
         self._keep = not until_close and not connection.must_close
         connection.began = True
-        raw, add = head.raw, connection.fields
-        if add:
-            raw = without_cors(raw)
+        own = add = connection.fields
         if self._rechunk:
             add += b"Transfer-Encoding: chunked\r\n"
         if not self._keep:
             add += b"Connection: close\r\n"
         elif connection.http10:
             add += b"Connection: keep-alive\r\n"
-        if until_close or self._rechunk:
-            connection.write(response_head(raw, False, add))
+        anew = until_close or self._rechunk
+        if not add and head.length != 0 and passes(head):
+            connection.write(head.whole + rest)
+        else:
+            raw = without_cors(head.raw) if own else head.raw
+            # a status that allows no body may not name a coding either (RFC 9112 section 6.1)
+            whole = response_head(raw, head.length != 0 and not anew, add)
+            connection.write(whole if anew else whole + rest)
+        if anew:
             return None
-        # a status that allows no body may not name a coding either (RFC 9112 section 6.1)
-        connection.write(response_head(raw, head.length != 0, add) + rest)
         return connection.write if self._body_began() else self._pass_on
 
     def _body_began(self) -> bool:

@@ -10,25 +10,27 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from mentatd.cluster.targets import Target
 from mentatd.http.request import Head
+from mentatd.http.response import ResponseHead
 from mentatd.wire.codings import parse_codings
 from mentatd.wire.forms import is_form
 
 # The look-ahead spares most lines the alternatives. What is stripped here is written anew or ends here.
-_REQUEST_STOPS = re.compile(
+_REQUEST_STOPS: Final = re.compile(
     rb"\r\n(?=[hckptue])(?:host|content-length|connection|keep-alive|proxy-[^:\r\n]*|te|trailer"
     rb"|transfer-encoding|upgrade|expect):[^\r\n]*",
     re.IGNORECASE,
 )
-_RESPONSE_STOPS = re.compile(
+_RESPONSE_STOPS: Final = re.compile(
     rb"\r\n(?=[ckptu])(?:connection|keep-alive|proxy-[^:\r\n]*|te|trailer|upgrade):[^\r\n]*",
     re.IGNORECASE,
 )
-_KEPT_HEADS = 128
-_CODING = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*", re.IGNORECASE)
-_CONNECTION = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
+_KEPT_HEADS: Final = 128
+_CODING: Final = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*", re.IGNORECASE)
+_CONNECTION: Final = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
 
 
 def connection_names(values: Iterable[bytes]) -> frozenset[bytes]:
@@ -58,6 +60,8 @@ class Passage:
     """Of the body, in the order they were applied; it goes on without them."""
     content_type: bytes
     """As sent; empty when it was not."""
+    form: bool
+    """It is that of a form."""
     json_fields: bytes
     """The fields that go on with a body of JSON, each behind its line break."""
     form_fields: bytes
@@ -76,9 +80,10 @@ def passage(head: Head) -> Passage:
     content_type = head.get(b"content-type") or b""
     as_sent = corrected = request_fields(head.fields, drop)
     # JSON sent without a type, or as a form (a plain `curl -d` does), is refused by engines as it stands
-    if not content_type or is_form(content_type):
+    form = is_form(content_type)
+    if form or not content_type:
         corrected = request_fields(head.fields, drop, b"application/json")
-    return Passage(codings, content_type, corrected, as_sent)
+    return Passage(codings, content_type, form, corrected, as_sent)
 
 
 def post_head(to: Target, target: bytes, length: int, fields: bytes) -> bytes:
@@ -92,6 +97,14 @@ def post_head(to: Target, target: bytes, length: int, fields: bytes) -> bytes:
         length,
         fields,
     )
+
+
+def passes(head: ResponseHead) -> bool:
+    """Whether an engine's head goes on as it came, with a coding that it names."""
+    note = head.note
+    if note is None:
+        note = head.note = head.whole.startswith(b"HTTP/1.1") and _RESPONSE_STOPS.search(head.whole) is None
+    return note
 
 
 @lru_cache(_KEPT_HEADS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mentatd.errors import Refusal
 from mentatd.http.request import Head, Request
@@ -18,11 +18,11 @@ from mentatd.wire.openai import render_refusal
 if TYPE_CHECKING:
     from mentatd.http.connection import Connection
 
-UNREAD_BODY_LIMIT = 64 * 1024
+UNREAD_BODY_LIMIT: Final = 64 * 1024
 """Bytes of a body that is read, and not looked at, of a request that needs none."""
-_JSON = b"application/json"
-_MODEL = "/v1/models/"
-_FORWARDED = ("POST", "OPTIONS")
+_JSON: Final = b"application/json"
+_MODEL: Final = "/v1/models/"
+_FORWARDED: Final = ("POST", "OPTIONS")
 
 Refused = Callable[[Refusal, Request | None, bool], None]
 """Told of each refusal: of which request, None when no head could be read, and whether that was being forwarded."""

@@ -24,7 +24,7 @@ from mentatd.serve.forwarding import Passage, passage
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
 from mentatd.wire.forms import find_route
-from mentatd.wire.openai import BadBody, Routing
+from mentatd.wire.openai import BadBody, Routing, find_model
 
 MAX_BODY = 128 * 1024 * 1024
 """Bytes of a request's body, as sent and decoded (manual "Request handling")."""
@@ -73,10 +73,13 @@ class Proxy:
         connection.flow = Waiting(self._tasks.start(self._read(request, connection, known), "read"))
 
     def _look(self, known: Passage, request: Request, connection: Connection) -> None:
-        if len(request.body) > INLINE:
+        body = request.body
+        if len(body) > INLINE:
             self._decode(known, request, connection)
+        elif known.form:
+            self._forward(known, request, connection, find_route(body, known.content_type))
         else:
-            self._forward(known, request, connection, find_route(request.body, known.content_type))
+            self._forward(known, request, connection, find_model(body))
 
     async def _read(self, request: Request, connection: Connection, known: Passage) -> None:
         """Forward a request that threads have to decode, or to look through."""
@@ -100,13 +103,13 @@ class Proxy:
         if isinstance(routing, BadBody):
             connection.refuse(refusals.bad_body(routing))
             return
-        now, inflight = self._now(), self._inflight
-        found = lookup(self._cluster.table, routing.model, now=now, load=inflight.count)
+        now, inflight, model = self._now(), self._inflight, routing.model
+        found = lookup(self._cluster.table, model, now=now, load=inflight.count)
         if not isinstance(found, Route):
-            connection.refuse(refusals.not_routed(routing.model, found))
+            connection.refuse(refusals.not_routed(model, found))
             return
         row = Row(
-            model=routing.model,
+            model=model,
             group=found.group,
             address=found.targets[0].url,
             client=request.peer,

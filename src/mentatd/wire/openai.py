@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from mentatd.wire.rawjson import is_utf8
 FALLBACK_LIMIT = 8 * 1024 * 1024
 """Largest body in bytes for a parser that builds all that it reads: it holds the event loop meanwhile."""
 
-_SHOWN = 200
+_SHOWN: Final = 200
 """A text from outside is quoted up to this many characters."""
 
 
@@ -65,17 +65,17 @@ class _Listing(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw()
 
 
-_decode_wanted = msgspec.json.Decoder(_Wanted).decode
-_decode_text = msgspec.json.Decoder(str).decode
-_decode_listing = msgspec.json.Decoder(_Listing).decode
-_decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_row = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_encode = msgspec.json.Encoder().encode
+_decode_wanted: Final = msgspec.json.Decoder(_Wanted).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
+_decode_listing: Final = msgspec.json.Decoder(_Listing).decode
+_decode_rows: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_row: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode: Final = msgspec.json.Encoder().encode
 
-_NO_OBJECT = BadBody("invalid_body", "the body is JSON, but not an object with a `model`")
-_TOO_DEEP = BadBody("invalid_body", "the JSON body is nested too deeply")
-_NO_MODEL = BadBody("missing_model", "the body has no `model`, by which every POST is routed")
-_NO_NAME = BadBody("invalid_model", "`model` must be a non-empty string")
+_NO_OBJECT: Final = BadBody("invalid_body", "the body is JSON, but not an object with a `model`")
+_TOO_DEEP: Final = BadBody("invalid_body", "the JSON body is nested too deeply")
+_NO_MODEL: Final = BadBody("missing_model", "the body has no `model`, by which every POST is routed")
+_NO_NAME: Final = BadBody("invalid_model", "`model` must be a non-empty string")
 
 
 def find_model(body: bytes | memoryview) -> Routing | BadBody:

@@ -12,30 +12,31 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Final
 
 from mentatd.errors import Refusal
 from mentatd.http.request import Request
 from mentatd.serve.inflight import Row
 
-FINISHED_KEPT = 200
-REFUSED_KEPT = 50
-LINES_KEPT = 1024
+FINISHED_KEPT: Final = 200
+REFUSED_KEPT: Final = 50
+LINES_KEPT: Final = 1024
 """Pairs of model and group that are counted apart; further ones are counted as `OTHER`."""
-TEXT_LIMIT = 500
+TEXT_LIMIT: Final = 500
 """A text from outside that is kept is cut at this many characters."""
-PATH_LIMIT = 200
+PATH_LIMIT: Final = 200
 """A path that is shown is cut at this many characters."""
-WINDOW_KEPT = 1024
+WINDOW_KEPT: Final = 1024
 """First bytes of one line that are kept for the next point of its series; further ones add nothing to a quantile."""
-UNKNOWN = "(unknown)"
+UNKNOWN: Final = "(unknown)"
 """Stands for every model name that nothing serves."""
-OTHER = "(other)"
+OTHER: Final = "(other)"
 """Stands for models and groups past `LINES_KEPT`."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 1800.0)
 """Upper bounds in seconds, from an embedding on a small model to a long generation's deadline."""
 
-_COUNTED_ELSEWHERE = frozenset({"engine_unreachable", "engine_failed", "engine_timeout"})
+_COUNTED_ELSEWHERE: Final = frozenset({"engine_unreachable", "engine_failed", "engine_timeout"})
 """Refusals of forwarded requests: these have a row, whose end `finished` sees."""
 
 
