@@ -91,7 +91,10 @@ class HeadReader:
             first = len(newest.up_to_length)
             last = data.find(newest.behind_length, first, first + _LENGTH_DIGITS + len(newest.behind_length))
             if last > first and (digits := data[first:last]).isdigit():
-                return self._with_body(newest, int(digits), data, last + len(newest.behind_length))
+                length, body = int(digits), last + len(newest.behind_length)
+                if length <= _COPIED_BYTES and body + length == len(data):
+                    return Request(newest, data[body:], length, self._peer), b""
+                return self._with_body(newest, length, data, body)
         end = data.find(_END)
         if end < 0:
             self._held += data

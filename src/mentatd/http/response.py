@@ -249,9 +249,12 @@ class CountedBody(Body):
     __slots__ = ("_length",)
 
     def __init__(self, length: int) -> None:
-        super().__init__()
+        # each for itself: a call of the base's would cost as much again
         self._length = length
         self.ended = length == 0
+        self.payload_bytes = 0
+        self.pieces = ()
+        self.tail = b""
 
     def take(self, data: bytes) -> bytes:
         excess = self.payload_bytes + len(data) - self._length
