@@ -93,10 +93,10 @@ async def test_an_answer_is_the_same_however_it_is_cut(pool: Pool, name: str, th
             assert sink.head is not None
             assert sink.head.raw == head[head.rindex(b"HTTP/") : -2]
             assert (sink.wire, sink.payload) == ((wire, b"") if through else (b"", payload))
-            assert upstream.payload_bytes == len(payload)
+            assert upstream.answer.payload_bytes == len(payload)
             if b"chunked" in head:
-                assert payload.endswith(upstream.tail)
-                assert stands_between_events(upstream.tail) == stands_between_events(payload[-4:])
+                assert payload.endswith(upstream.answer.tail)
+                assert stands_between_events(upstream.answer.tail) == stands_between_events(payload[-4:])
         assert (len(engine.lines) == 1) is not closes
 
 
@@ -205,7 +205,11 @@ async def test_chunks_that_break_later_pass_nothing_of_that_read(pool: Pool) -> 
     sink, upstream = await outcome(pool, script)
     assert "broken chunks" in sink.outcome
     assert sink.wire == b"8\r\ndata: x\n\r\n"
-    assert (upstream.payload_bytes, upstream.tail, upstream.at_boundary) == (8, b": x\n", True)
+    assert (upstream.answer.payload_bytes, upstream.answer.tail, upstream.answer.at_boundary) == (
+        8,
+        b": x\n",
+        True,
+    )
 
 
 # -- what comes behind an answer
@@ -432,7 +436,7 @@ async def test_a_paused_answer_waits_in_the_engine(pool: Pool) -> None:
         upstream.resume()
         async with within():
             await sink.done.wait()
-        assert (sink.ends, upstream.payload_bytes) == (["ended"], total)
+        assert (sink.ends, upstream.answer.payload_bytes) == (["ended"], total)
 
 
 async def test_a_connection_that_was_paused_at_the_end_reads_on_in_the_pool(pool: Pool) -> None:

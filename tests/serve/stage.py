@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.support.deadlines import until
@@ -66,9 +67,7 @@ class Engine:
         self.did: list[str] = []
         self.sent = b""
         self.sink: Any = None
-        self.payload_bytes = 0
-        self.tail = b""
-        self.at_boundary = True
+        self.answer = SimpleNamespace(payload_bytes=0, tail=b"", at_boundary=True)
         self.forward: Callable[[bytes], object] | None = None
         self.fails = False
 
@@ -107,8 +106,8 @@ class Engine:
             self.sink.body_received(data)
 
     def count(self, payload: bytes) -> None:
-        self.payload_bytes += len(payload)
-        self.tail = (self.tail + payload)[-4:]
+        self.answer.payload_bytes += len(payload)
+        self.answer.tail = (self.answer.tail + payload)[-4:]
 
 
 class Connects:

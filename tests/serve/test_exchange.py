@@ -168,7 +168,7 @@ async def test_a_failed_connect_is_answered_by_the_next_address(stage: Stage) ->
     await until(lambda: stage.engine.sent)
     assert b"Host: 10.0.0.3:8000\r\n" in stage.engine.sent
     assert stage.suspects == [("glm", FIRST)]
-    assert stage.row.address == SECOND
+    assert (stage.row.address, stage.row.sent) == (SECOND, True)
     stage.engine.head(COUNTED, b"hello", b"hello")
     stage.engine.sink.message_ended()
     assert stage.ends == [(200, None)]
@@ -200,6 +200,7 @@ async def test_502_names_the_group_and_every_address(stage: Stage) -> None:
     await stage.pool.settle("10.0.0.2", ConnectFailed("http://10.0.0.2:8000", "connection refused"))
     await stage.pool.settle("10.0.0.3", ConnectFailed("http://10.0.0.3:8000", "no route"))
     await until(lambda: stage.ends)
+    assert not stage.row.sent
     failures = "http://10.0.0.2:8000: connection refused; http://10.0.0.3:8000: no route"
     assert stage.refused == (502, f"group glm: {failures}")
     assert stage.suspects == [("glm", FIRST), ("glm", SECOND)]
@@ -305,7 +306,7 @@ async def test_within_an_event_nothing_is_added(stage: Stage, payload: bytes) ->
 
 async def test_within_a_chunk_nothing_is_added(stage: Stage) -> None:
     stage.start()
-    stage.engine.at_boundary = False
+    stage.engine.answer.at_boundary = False
     stage.engine.head(CHUNKED, b"", b"data: a\n\n")
     stage.failure()
     assert stage.client.written == CHUNKED + b"\r\n"
@@ -332,7 +333,7 @@ async def test_what_is_no_plain_chunked_event_stream_gets_nothing_added(stage: S
 
 async def test_an_open_event_stream_that_breaks_says_why_to_a_client_of_1_1(stage: Stage) -> None:
     stage.start()
-    stage.engine.at_boundary = False  # only the framing that goes out counts
+    stage.engine.answer.at_boundary = False  # only the framing that goes out counts
     stage.engine.head(OPEN, b"data: a\n\n", b"data: a\n\n")
     stage.failure()
     assert b'data: {"error"' in stage.client.written

@@ -94,16 +94,6 @@ async def test_bytes_are_read_from_the_meter_while_it_counts(inflight: Inflight)
     inflight.close()
 
 
-async def test_a_row_that_ended_tells_whether_an_engine_took_the_request(inflight: Inflight) -> None:
-    for meter in Meter(0), None:
-        carrier = enter(inflight)
-        assert carrier.row is not None
-        carrier.row.meter = meter
-        leave(carrier)
-        assert carrier.row.sent is (meter is not None)
-    inflight.close()
-
-
 async def test_observers_hear_of_every_end_once(inflight: Inflight) -> None:
     heard: list[tuple[str, int, str | None, bool]] = []
     inflight.on_finished(lambda row: heard.append((row.id, row.status, row.failure, row.ended is not None)))

@@ -89,7 +89,7 @@ class Pool:
             idle_s = now - upstream.idle_since
             if idle_s >= upstream.window or idle_s >= learned:
                 self._discard(upstream)
-            elif not upstream.usable:
+            elif not upstream.usable():
                 self._learn(site, upstream, idle_s)
                 self._discard(upstream)
             else:
@@ -103,7 +103,7 @@ class Pool:
         """Whether the connection that has been idle for the longest shows that the engine keeps them."""
         if not site.idle or (idle_s := now - site.idle[0].idle_since) < self._proof_s:
             return False
-        site.keeps = site.idle[0].usable
+        site.keeps = site.idle[0].usable()
         if not site.keeps:
             oldest = site.idle.pop(0)
             self._idle_count -= 1
@@ -201,7 +201,7 @@ class Pool:
         witness = site.witness
         if witness is None or now - witness.idle_since < witness.window:
             return
-        if witness.usable:
+        if witness.usable():
             site.learned = reuse.NO_LIMIT
         site.witness = None
         self._discard(witness)

@@ -65,7 +65,6 @@ class Upstream:
         "_head_request",
         "_known",
         "_last",
-        "_newest",
         "_outgoing",
         "_owner",
         "_paused",
@@ -73,6 +72,7 @@ class Upstream:
         "_sink",
         "_socket",
         "_transport",
+        "answer",
         "found_closed",
         "idle",
         "idle_s",
@@ -90,6 +90,8 @@ class Upstream:
     """Exchanges that it has carried to their end."""
     found_closed: bool
     """It was reused and the engine closed it without a byte of an answer: most likely as idle."""
+    answer: Body
+    """The reader of the newest answer's body."""
     idle: bool
     """It lies in the pool. This and the next three are the pool's own."""
     idle_since: float
@@ -110,7 +112,7 @@ class Upstream:
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
         self._sink: Sink | None = None
-        self._newest: Body = _NOTHING_YET
+        self.answer = _NOTHING_YET
         self._known: ResponseHead | None = None
         self._outgoing: Outgoing | None = None
         self._paused = self._answered = False
@@ -127,30 +129,12 @@ class Upstream:
             self._outgoing.stop()
 
     @property
-    def payload_bytes(self) -> int:
-        """Bytes of the newest answer's body that came so far, without framing."""
-        return self._newest.payload_bytes
-
-    @property
-    def tail(self) -> bytes:
-        """The last four bytes of the newest answer's body that came so far (to tell whether an SSE event just
-        ended)."""
-        return self._newest.tail
-
-    @property
-    def at_boundary(self) -> bool:
-        """What was passed on ends between two chunks: one more could be put in (only for a chunked
-        answer)."""
-        return self._newest.at_boundary
-
-    @property
     def open(self) -> bool:
         """Connected, and not closing."""
         return self._transport is not None and not self._transport.is_closing()
 
-    @property
     def usable(self) -> bool:
-        """Open, and no end of stream or other byte waits unread in the kernel (idle connections only).
+        """Whether it is open, and no end of stream or other byte waits unread in the kernel (idle connections only).
 
         Asking the kernel (about 1 µs) catches the engine's close that arrived in this very turn of the loop.
         """
@@ -176,7 +160,7 @@ class Upstream:
         self._last = last
         self._head_request = head_request
         self._answered = False
-        self._newest = _NOTHING_YET
+        self.answer = _NOTHING_YET
         if self._outgoing is None:
             self._fail("closed before the request was sent")
         elif self._outgoing.start(head, body):
@@ -273,7 +257,7 @@ class Upstream:
             self._fail(str(error))
             return
         self._head = head
-        self._body = self._newest = body
+        self._body = self.answer = body
         self._forward = sink.head_received(head, wire)
         if self._forward is None:
             self._deliver(body)

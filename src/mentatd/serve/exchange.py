@@ -142,7 +142,7 @@ class Exchange:
         body, request.body, self._request = request.body, b"", None
         self._state = _WAITING
         self._upstream = upstream
-        self._row.meter = upstream
+        self._row.sent = True
         if self._paused:
             upstream.pause()
         upstream.send(self, post_head(target, request.head.target, len(body), self._fields), body)
@@ -158,6 +158,8 @@ class Exchange:
         connection = self._connection
         self._state = _STREAMING
         self._head = head
+        if self._upstream is not None:
+            self._row.meter = self._upstream.answer
         if self._opening is not None:
             return self._go_on(self._opening, head, rest)
         self._until_close = until_close = head.length is None and connection.http10
@@ -185,8 +187,8 @@ class Exchange:
 
     def _body_began(self) -> bool:
         """Note the first byte of the body; whether it has come."""
-        row, upstream = self._row, self._upstream
-        if row.first_byte is None and upstream is not None and upstream.payload_bytes:
+        row = self._row
+        if row.first_byte is None and row.meter is not None and row.meter.payload_bytes:
             row.first_byte = self._means.now()
         return row.first_byte is not None
 
@@ -325,8 +327,10 @@ class Exchange:
         head, upstream = self._head, self._upstream
         if head is None or upstream is None:
             return False
-        chunked = self._rechunk or (head.chunked and not self._connection.http10 and upstream.at_boundary)
-        return chunked and is_event_stream(head) and stands_between_events(upstream.tail)
+        chunked = self._rechunk or (
+            head.chunked and not self._connection.http10 and upstream.answer.at_boundary
+        )
+        return chunked and is_event_stream(head) and stands_between_events(upstream.answer.tail)
 
     def _leave(self, status: int, failure: str | None) -> None:
         self._state = _ENDED

@@ -94,7 +94,7 @@ class Row:
         self.passed = 0
         """At the end: what `meter` had counted."""
         self.sent = False
-        """At the end: an engine's connection took it."""
+        """An engine's connection took it."""
         self.status = 0
         """At the end: what the client got, 499 when it left first."""
         self.failure: str | None = None
@@ -167,7 +167,6 @@ class Inflight:
         row.status = status
         row.failure = failure
         if row.meter is not None:
-            row.sent = True
             row.passed = row.meter.payload_bytes
             row.meter = None
         for observer in self._observers:
