@@ -94,6 +94,7 @@ async def test_an_answer_is_the_same_however_it_is_cut(pool: Pool, name: str, th
             assert sink.head.raw == head[head.rindex(b"HTTP/") : -2]
             assert (sink.wire, sink.payload) == ((wire, b"") if through else (b"", payload))
             assert upstream.answer.payload_bytes == len(payload)
+            assert not upstream.answer.pieces
             if b"chunked" in head:
                 assert payload.endswith(upstream.answer.tail)
                 assert stands_between_events(upstream.answer.tail) == stands_between_events(payload[-4:])

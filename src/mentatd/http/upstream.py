@@ -330,6 +330,7 @@ class Upstream:
         sent = outgoing is not None and not outgoing.under_way
         keep = head.keep_alive and sent and not stray and not self._last and self._transport is not None
         self._clear()
+        body.pieces = ()  # an idle connection holds nothing of what it brought
         if self._paused:
             self.resume()
         self.served += 1
