@@ -63,6 +63,8 @@ def by_test(data_file: Path) -> Coverage | None:
         coverage.load()
         return coverage if any(coverage.get_data().measured_contexts()) else None
     except DataError:
+        # it leaves its connection open to a file that is no database
+        coverage.get_data().close(force=True)
         return None
 
 
