@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -53,6 +54,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 COMPILED = not reading.__file__.endswith(".py")
+THROW = "the (type, exc, tb) signature of throw() is deprecated"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--compiled") and not COMPILED:
         raise pytest.UsageError(f"not compiled: {reading.__file__}")
+    if COMPILED:
+        # from Python 3.12 on, of each exception that mypyc's runtime passes into an await (mypyc's issue 1214)
+        config.addinivalue_line("filterwarnings", f"ignore:{re.escape(THROW)}:DeprecationWarning")
 
 
 def pytest_report_header() -> str:
