@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format test-engine soak test-page test-wheel compiled wheel-compiled test-compiled screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
+.PHONY: help setup demo test check format test-engine soak test-page test-wheel compiled wheel-compiled test-compiled test-pythons screenshots interop-setup test-interop test-network test-clean bench bench-all peers-setup guard lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -76,6 +76,15 @@ wheel-compiled: setup ## The optional wheel, its hot modules compiled by mypyc, 
 
 test-compiled: compiled ## The tests of what is compiled, on the compiled wheel
 	PYTHONPATH=$(COMPILED) $(PYTEST) tests/http tests/wire tests/cluster tests/serve tests/e2e -n $(WORKERS) -q --compiled
+
+PYTHONS ?= $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
+test-pythons: setup ## The tests, plain and compiled, on the other supported Pythons of this machine, set up in build/
+	@for version in $(PYTHONS); do \
+		if [ -e $(BIN)/python$$version ]; then continue; fi; \
+		if ! python$$version -c "" 2>/dev/null; then echo "no python$$version here: skipped" >&2; continue; fi; \
+		$(MAKE) VENV=build/python$$version PYTHON=python$$version COMPILED=build/compiled-$$version \
+			test test-compiled || exit 1; \
+	done
 
 screenshots: setup ## The status page in its states, into docs/images/ (nicer where the font Inter is installed)
 	$(BIN)/python -m tests.page.screenshots

@@ -328,7 +328,7 @@ def test_a_counted_body_ends_at_its_length(stray: bytes) -> None:
         body = CountedBody(9)
         assert taken(body, [data[:at], data[at:]]) == (b"hello\r\n\r\n", b"hello\r\n\r\n")
         assert body.ended
-        assert (body.payload_bytes, body.tail) == (9, b"")
+        assert (body.payload_bytes, body.tail) == (9, b"\r\n\r\n")
         assert not body.at_boundary
 
 
@@ -436,6 +436,7 @@ def test_what_only_passes_is_read_alike(reads: list[bytes], end: bytes) -> None:
                 other.pass_on(read)
             break
         assert other.pass_on(read) == wire
+        assert not other.pieces
         assert told(one) == told(other)
 
 

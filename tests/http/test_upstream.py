@@ -17,7 +17,7 @@ from tests.support.scripted import Line, Script, Scripted, answering, scripted
 from mentatd.errors import UpstreamBroken
 from mentatd.http import outgoing as outgoing_module
 from mentatd.http.pool import Pool
-from mentatd.http.response import ResponseHead
+from mentatd.http.response import MAX_HEAD, ResponseHead
 from mentatd.http.upstream import Origin, Upstream
 from mentatd.serve.eventstream import stands_between_events
 
@@ -95,9 +95,8 @@ async def test_an_answer_is_the_same_however_it_is_cut(pool: Pool, name: str, th
             assert (sink.wire, sink.payload) == ((wire, b"") if through else (b"", payload))
             assert upstream.answer.payload_bytes == len(payload)
             assert not upstream.answer.pieces
-            if b"chunked" in head:
-                assert payload.endswith(upstream.answer.tail)
-                assert stands_between_events(upstream.answer.tail) == stands_between_events(payload[-4:])
+            assert payload.endswith(upstream.answer.tail)
+            assert stands_between_events(upstream.answer.tail) == stands_between_events(payload[-4:])
         assert (len(engine.lines) == 1) is not closes
 
 
@@ -120,6 +119,29 @@ async def test_the_answer_to_head_ends_with_its_head(pool: Pool) -> None:
             await ask(pool, engine, sink, head_request=True)
             assert (sink.ends, sink.wire) == (["ended"], b"")
         assert len(engine.lines) == 1
+
+
+@pytest.mark.parametrize("length", [b"5", b"12", b"007", b"0"])
+@pytest.mark.parametrize("field", [b"A: b\r\n", b"A: " + b"b" * 5000 + b"\r\n"])
+async def test_one_answer_behind_another_has_its_own_length(pool: Pool, length: bytes, field: bytes) -> None:
+    second = OK + field + b"Content-Length: " + length + b"\r\n\r\n"
+    first = OK + field + b"Content-Length: 7\r\n\r\nhello, "
+    async with scripted(answering(first, second + b"x" * int(length), first)) as engine:
+        for wire in b"hello, ", b"x" * int(length), b"hello, ":
+            sink = Recorder()
+            await ask(pool, engine, sink)
+            assert (sink.ends, sink.wire) == (["ended"], wire)
+        assert len(engine.lines) == 1
+
+
+async def test_a_head_that_is_known_may_not_become_longer_than_any(pool: Pool) -> None:
+    before, behind = OK + b"A: ", b"\r\nContent-Length: 1\r\n\r\n"
+    most = before + b"b" * (MAX_HEAD - len(before + behind)) + behind
+    async with scripted(answering(most + b"x", most.replace(b"1\r\n\r\n", b"0001\r\n\r\n") + b"x")) as engine:
+        for well in True, False:
+            sink = Recorder()
+            await ask(pool, engine, sink)
+            assert (sink.ends == ["ended"]) is well
 
 
 # -- answers that fail

@@ -152,6 +152,15 @@ async def test_a_stream_of_another_framing_is_framed_anew(stage: Stage, head: by
     assert stage.client.did == ["keep"]
 
 
+async def test_a_counted_stream_that_breaks_within_an_event_gets_none(stage: Stage) -> None:
+    stage.start()
+    opened(stage)
+    stage.engine.head(OPEN + b"Content-Length: 99\r\n", b'data: {"par', b'data: {"par')
+    stage.failure()
+    assert body(stage) == chunk(COMMENT) + chunk(b'data: {"par')
+    assert stage.client.did == ["cut"]
+
+
 async def test_a_client_of_1_0_gets_it_without_chunks(stage: Stage) -> None:
     stage.client.http10 = True
     stage.start()

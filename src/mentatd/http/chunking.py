@@ -13,12 +13,13 @@ from typing import Final
 from mentatd.http.limits import CHUNK_LINE_BYTES, TRAILER_BYTES
 
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
-_QUOTED: Final = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*'
+_QUOTED: Final = rb'"[\t !#-\[\]-~\x80-\xff]*+(?:\\[\t -~\x80-\xff][\t !#-\[\]-~\x80-\xff]*+)*+'
 # An extension has no white space around its signs: section 7.1.1 would have it read over, and parsers differ in that.
-_EXTENSIONS: Final = rb"(?:;%b+(?:=(?:%b+|%b\"))?)*" % (_TOKEN, _TOKEN, _QUOTED)
+# Nothing is tried twice: what holds a whole extension holds no other, so a long line of them costs little.
+_EXTENSIONS: Final = rb"(?:;%b++(?:=(?:%b++|%b\"))?+(?=[;\r]|\Z))*+" % (_TOKEN, _TOKEN, _QUOTED)
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})" + _EXTENSIONS)
 _SIZE_SO_FAR: Final = re.compile(
-    rb"(?:[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}%b(?:\r?|;(?:%b*|%b+=(?:%b*|%b\\?))))\Z"
+    rb"(?:[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}%b(?:\r?|;(?:%b*+|%b++=(?:%b*+|%b\\?))))\Z"
     % (_EXTENSIONS, _TOKEN, _TOKEN, _TOKEN, _QUOTED)
 )
 _TRAILER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)?\r\n")

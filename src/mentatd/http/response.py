@@ -220,8 +220,7 @@ class Body:
     pieces: Sequence[bytes]
     """What the last `take` held of the body, without framing."""
     tail: bytes
-    """The end of the body that came so far: its last four bytes, or the blank line that they end with. Of a counted
-    body it is empty, for nothing can be put into that."""
+    """The end of the body that came so far: its last four bytes, or the blank line that they end with."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -240,7 +239,15 @@ class Body:
 
     def pass_on(self, data: bytes) -> bytes:
         """Like `take`, for who has no use for `pieces`."""
-        return self.take(data)
+        wire = self.take(data)
+        self.pieces = ()
+        return wire
+
+    def _count(self, payload: bytes) -> None:
+        """Note the one piece that came."""
+        self.pieces = (payload,)
+        self.payload_bytes += len(payload)
+        self.tail = payload[-_TAIL:] if len(payload) >= _TAIL else (self.tail + payload)[-_TAIL:]
 
 
 class CountedBody(Body):
@@ -262,8 +269,7 @@ class CountedBody(Body):
             self.ended = True
             if excess:
                 data = data[:-excess]
-        self.pieces = (data,)
-        self.payload_bytes += len(data)
+        self._count(data)
         return data
 
 
@@ -274,9 +280,7 @@ class OpenBody(Body):
     __slots__ = ()
 
     def take(self, data: bytes) -> bytes:
-        self.pieces = (data,)
-        self.payload_bytes += len(data)
-        self.tail = data[-_TAIL:] if len(data) >= _TAIL else (self.tail + data)[-_TAIL:]
+        self._count(data)
         return data
 
 
@@ -315,7 +319,7 @@ class ChunkedBody(Body):
                 self.payload_bytes += size - len(line) - 2
                 self.tail = _EVENT_END
                 return data
-        return self.take(data)
+        return super().pass_on(data)
 
     @property
     def at_boundary(self) -> bool:

@@ -40,6 +40,7 @@ from mentatd.origin import Origin
 
 __all__ = ["Origin", "Owner", "ResponseHead", "Sink", "Upstream"]
 
+_LARGEST_KNOWN: Final = 2048  # bytes of a head: each idle connection may hold one, in two forms
 _NOTHING_YET: Final = Body()  # of an answer whose head has not come
 
 
@@ -276,7 +277,7 @@ class Upstream:
             data = data[end:]
             if head.status >= 200:
                 if not self._head_request:
-                    self._known = head
+                    self._known = head if len(head.whole) <= _LARGEST_KNOWN else None
                 return head, data
             searched = 0
         self._head_data = data
