@@ -152,16 +152,21 @@ async def test_figures_grow_old() -> None:
         assert w.engines.reading("g0").models == {}
 
 
-async def test_a_hanging_engine_delays_no_other() -> None:
-    async def hang(line: Line) -> None:
-        await line.request()
-        await line.closed()
+async def hang(line: Line) -> None:
+    await line.request()
+    await line.closed()
 
-    async with world(hang, Counting(), timeout_s=0.05) as w:
-        async with within():
-            await w.engines.looked()
-        assert w.engines.reading("g1").models == {"glm-5": SEVEN}
-        assert w.engines.reading("g0").models == {}
+
+async def test_a_hanging_engine_delays_no_other() -> None:
+    async with world(hang, Counting()) as w:
+        w.engines.look()
+        await until(lambda: w.engines.reading("g1").models == {"glm-5": SEVEN})
+        assert w.engines.reading("g0") == UNREAD
+
+
+async def test_an_engine_that_hangs_is_given_up() -> None:
+    async with world(hang, timeout_s=0.05) as w:
+        w.engines.look()
         await until(lambda: w.engines.reading("g0").error)
         error = w.engines.reading("g0").error
         assert error is not None
@@ -170,9 +175,6 @@ async def test_a_hanging_engine_delays_no_other() -> None:
 
 async def test_the_first_look_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_S", 0.02)
-
-    async def hang(line: Line) -> None:
-        await line.closed()
 
     async with world(hang) as w, within():
         await w.engines.looked()
