@@ -3,10 +3,15 @@
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
+# anything: the compiled wheel of docs/install.md
+ARG COMPILED=
+# hadolint ignore=DL3008
+RUN test -z "${COMPILED}" \
+ || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; }
 WORKDIR /src
 COPY . .
 # the wheel, as a user installs it, with the versions of dependencies that were tested; no pip in what runs
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /dist . \
+RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM="${COMPILED:+true}" pip wheel --no-cache-dir --no-deps --wheel-dir /dist . \
  && python -m venv --without-pip /opt/mentatd \
  && pip --python /opt/mentatd/bin/python install --no-cache-dir --constraint requirements.lock /dist/*.whl
 

@@ -43,6 +43,21 @@ def test_it_is_not_root_and_has_no_shell_between_itself_and_signals() -> None:
     assert array(one("ENTRYPOINT")) == ["mentatd-serve"]
 
 
+@pytest.mark.parametrize("compiled", ["", "1"])
+def test_one_argument_makes_it_the_compiled_one(tmp_path: Path, compiled: str) -> None:
+    said = tmp_path / "said"
+    for name in ("apt-get", "pip", "python", "rm"):
+        stub = tmp_path / name
+        stub.write_text(f'#!/bin/sh\necho "$HATCH_BUILD_HOOK_ENABLE_CUSTOM {name} $*" >> {said}\n')
+        stub.chmod(0o755)
+    for word, rest in instructions():
+        if word == "RUN":
+            assert run("/bin/sh", "-ec", rest, PATH=str(tmp_path), COMPILED=compiled).returncode == 0
+    lines = said.read_text().splitlines()
+    assert any("gcc" in line for line in lines) is bool(compiled)
+    assert [line.partition(" ")[0] for line in lines if "pip wheel" in line] == ["true" if compiled else ""]
+
+
 def test_the_build_context_has_what_the_build_needs(image: Image, tmp_path: Path) -> None:
     """`.dockerignore` leaves out everything but these; the wheel is built from them alone."""
     lines = (image.source / ".dockerignore").read_text().split()
