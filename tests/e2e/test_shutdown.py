@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -84,6 +85,17 @@ def test_a_stream_that_does_not_finish_is_cut(cluster: Cluster, engine: Engine, 
             answer.read()
         assert router.command.ended() == 0
         assert played.gone.wait(DEADLINE_S)
+
+
+def test_a_signal_while_it_looks_at_its_cluster_for_the_first_time(cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        hanging.settimeout(DEADLINE_S)
+        seed = f"127.0.0.1:{hanging.getsockname()[1]}"
+        serve = cluster.run("mentatd-serve", SERVE_PORT="0", MENTAT_DAEMONS=seed, MENTAT_ANNOUNCE_PORT="0")
+        with hanging.accept()[0]:
+            serve.signal(signal.SIGTERM)
+            assert serve.ended() == 0
+    assert not serve.events("serve_up")
 
 
 def test_a_port_in_use_is_a_clear_end(cluster: Cluster, router: Router) -> None:

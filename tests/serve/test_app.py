@@ -114,7 +114,7 @@ async def world(
         router = Router(replace(settings(**seeds, **more), drain_s=drain_s))
         stack.push_async_callback(router.close)
         if started:
-            await router.start()
+            await router.start(asyncio.Event())
         yield World(router, daemon, engine, server)
 
 
@@ -151,7 +151,7 @@ async def test_who_connects_before_the_first_look_is_over_waits_for_it() -> None
 
     tasks = Tasks("test")
     async with world(slow, started=False) as w, within():
-        starting = tasks.start(w.router.start(), "start")
+        starting = tasks.start(w.router.start(asyncio.Event()), "start")
         await probed.wait()
         reader, writer = await w.connect()
         writer.write(b"GET /v1/models HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n")
@@ -173,7 +173,7 @@ async def test_a_start_that_is_cut_short_leaves_nothing_open() -> None:
 
     tasks = Tasks("test")
     async with world(silent, started=False) as w, within():
-        starting = tasks.start(w.router.start(), "start")
+        starting = tasks.start(w.router.start(asyncio.Event()), "start")
         await probed.wait()
         starting.cancel()
         await asyncio.wait((starting,))
@@ -236,7 +236,7 @@ async def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
         port = other.getsockname()[1]
         router = Router(replace(settings(), serve_port=port))
         with pytest.raises(SettingsError, match=f"port {port}: .*in use"):
-            await router.start()
+            await router.start(asyncio.Event())
         await router.close()
 
 

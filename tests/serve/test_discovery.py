@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -61,13 +62,13 @@ async def test_a_change_of_this_boxs_networks_is_taken_in() -> None:
 
 async def test_the_first_look_is_over_when_daemons_and_endpoints_have_been_asked_once() -> None:
     async with discovering() as found, within():
-        await found.first_look()
+        await found.first_look(asyncio.Event())
         assert list(found.cluster.table.models) == ["glm-5"]
 
 
 async def test_what_cannot_be_reached_has_been_looked_at_too() -> None:
     async with discovering(seed=f"127.0.0.1:{free_port()}") as found, within():
-        await found.first_look()
+        await found.first_look(asyncio.Event())
         (daemon,) = found.watches.daemons()
         assert daemon.error
 
@@ -79,14 +80,27 @@ async def test_who_answers_too_late_is_not_waited_for(monkeypatch: pytest.Monkey
         discovering(seed=f"127.0.0.1:{silent.port}") as found,
         within(),
     ):
-        await found.first_look()
+        await found.first_look(asyncio.Event())
         (daemon,) = found.watches.daemons()
         assert (daemon.view, daemon.error) == (None, None)
 
 
+async def test_the_first_look_ends_with_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_LOOK_S", 1000.0)
+    stop = asyncio.Event()
+    async with (
+        scripted(Line.closed) as silent,
+        discovering(seed=f"127.0.0.1:{silent.port}") as found,
+        within(),
+    ):
+        asyncio.get_running_loop().call_soon(stop.set)
+        await found.first_look(stop)
+        assert stop.is_set()
+
+
 async def test_without_a_daemon_there_is_nothing_to_look_at() -> None:
     async with discovering(seed="") as found, within():
-        await found.first_look()
+        await found.first_look(asyncio.Event())
         assert not found.watches.daemons()
 
 

@@ -72,9 +72,10 @@ async def _run(settings: Settings) -> None:
         loop.add_signal_handler(number, signalled)
     router = Router(settings)
     try:
-        await router.start()
+        await router.start(stop)
         _settle_garbage()
-        notify(os.environ, READY)
+        if not stop.is_set():
+            notify(os.environ, READY)
         await stop.wait()
         notify(os.environ, STOPPING)
         await router.stop(cut)

@@ -99,15 +99,18 @@ class Router:
         """The HTTP port in use, once started."""
         return self._server.port
 
-    async def start(self) -> None:
-        """Serve and discover. Raises SettingsError when the HTTP port cannot be had."""
+    async def start(self, stop: asyncio.Event) -> None:
+        """Discover and serve, or only begin to when `stop` is set meanwhile. Raises SettingsError when the HTTP port
+        cannot be had."""
         for warning in self._settings.warnings:
             log("setting_ignored", reason=warning)
         self._server.bind(self._settings.serve_port)
         self._discovery.start()
         self._monitor.start()
         self._keepalives.start()
-        await self._discovery.first_look()
+        await self._discovery.first_look(stop)
+        if stop.is_set():
+            return
         await self._server.accept()
         compiled = not exchange.__file__.endswith(".py")
         log("serve_up", version=__version__, port=self.port, build="compiled" if compiled else "python")

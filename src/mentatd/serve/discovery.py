@@ -68,14 +68,15 @@ class Discovery:
         self._prober.start()
         self._tasks.start(self._networks.run(self._networks_changed), "networks")
 
-    async def first_look(self) -> None:
+    async def first_look(self, stop: asyncio.Event) -> None:
         """Return when each daemon that is known has been asked, and each endpoint that they know of has been probed.
 
-        Good or bad answers: either way the table is then what it was before a restart. At most `FIRST_LOOK_S`.
+        Good or bad answers: either way the table is then what it was before a restart. At most `FIRST_LOOK_S`, and
+        no longer than until `stop` is set.
         """
         try:
             async with asyncio.timeout(FIRST_LOOK_S):
-                while not self._has_looked():  # noqa: ASYNC110 - a poll that fails wakes nobody
+                while not (stop.is_set() or self._has_looked()):  # noqa: ASYNC110 - a poll that fails wakes nobody
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             pass

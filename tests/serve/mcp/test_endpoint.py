@@ -103,7 +103,7 @@ async def world(answer: Any = None, **more: str) -> AsyncIterator[World]:
         }
         router = Router(replace(read_settings(environ), serve_port=0))
         stack.push_async_callback(router.close)
-        await router.start()
+        await router.start(asyncio.Event())
         made = World(router, stub)
         async with within():
             while "glm" not in (await made.send(method="GET", path="/status.json")).json["groups"]:

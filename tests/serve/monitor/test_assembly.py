@@ -80,7 +80,7 @@ async def world() -> AsyncIterator[World]:
         await stack.enter_async_context(daemon)
         router = Router(settings(MENTAT_DAEMONS=daemon.address))
         stack.push_async_callback(router.close)
-        await router.start()
+        await router.start(asyncio.Event())
         w = World(router, engine)
         async with within():
             while b"tiny" not in await w.get("/v1/models"):
