@@ -3,7 +3,7 @@
 Theory of operation. A connection carries one exchange at a time: `send` writes the request and names the
 sink, the reads that follow are a head (1xx are swallowed) and then a body, and the end of the body ends the
 exchange. All of it happens inside the transport's callbacks; there is no task, no queue and no timer here, so
-deadlines are the caller's. `response.py` decides what the bytes mean, this file moves them.
+deadlines are the caller's. `response.py` and `framing.py` decide what the bytes mean, this file moves them.
 
 An exchange ends in exactly one of three ways: `message_ended`, `exchange_failed`, or the sink's own `abandon`
 (and then the sink hears nothing more). The connection goes back to its owner only when the message ended
@@ -21,19 +21,11 @@ from typing import Final, Protocol, cast
 
 from mentatd.errors import UpstreamBroken
 from mentatd.http.faults import describe
+from mentatd.http.framing import Body, OpenBody, body_of
 from mentatd.http.lastwords import last_words
 from mentatd.http.outgoing import Outgoing
 from mentatd.http.request import Body as Payload
-from mentatd.http.response import (
-    BadAnswer,
-    Body,
-    OpenBody,
-    ResponseHead,
-    body_of,
-    head_end,
-    read_again,
-    read_head,
-)
+from mentatd.http.response import BadAnswer, ResponseHead, head_end, read_again, read_head
 from mentatd.http.sink import Sink
 from mentatd.http.unanswered import repeats
 from mentatd.origin import Origin
