@@ -66,7 +66,7 @@ test-wheel: $(VENV)/.packaging ## Build, install and run what users install; lin
 	$(PYTEST) tests/packaging -q -m "wheel or not wheel"
 
 COMPILED := build/compiled
-compiled: setup
+compiled: setup ## The compiled build, unpacked into build/compiled: what test-compiled tests, and bench measures too
 	rm -rf $(COMPILED)
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m hatchling build --target wheel --directory $(COMPILED)
 	$(BIN)/python -m zipfile --extract $(COMPILED)/*.whl $(COMPILED)

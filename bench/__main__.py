@@ -50,7 +50,7 @@ def choose(arguments: Sequence[str]) -> Chosen:
     parser.add_argument(
         "-p",
         "--programs",
-        default=f"{NGINX.name},{ROUTER.name}",
+        default=_usual(),
         help=f"of {', '.join(PROGRAMS)}; all: those that are installed; default: %(default)s",
     )
     parser.add_argument(
@@ -74,6 +74,12 @@ def choose(arguments: Sequence[str]) -> Chosen:
         parser.error(f"not installed: {', '.join(peer.name for peer in missing)} (bench/README.md says how)")
     peers = tuple(peer for peer in asked if peer not in missing)
     return Chosen(chosen.rounds, tuple(dict.fromkeys(workloads)), peers, tuple(missing), chosen.output)
+
+
+def _usual() -> str:
+    """nginx and this router, the compiled build too where `make compiled` has left it."""
+    compiled = PROGRAMS[COMPILED_ROUTER.name]
+    return ",".join((NGINX.name, ROUTER.name, *([compiled.name] if compiled.installed() else ())))
 
 
 def _names(programs: str) -> Iterable[str]:

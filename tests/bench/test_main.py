@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench.machine import NO_CLUSTER, reasons
 from bench.reference import NGINX
-from bench.router import ROUTER
+from bench.router import COMPILED_ROUTER, ROUTER
 from bench.workloads import WORKLOADS
 
 from bench import __main__ as command
@@ -33,6 +33,15 @@ def test_a_choice_is_kept_in_order_and_taken_once() -> None:
     chosen = command.choose(["-w", "W9,W1,W9-10", "-p", "mentatd-serve,direct,direct"])
     assert [workload.name for workload in chosen.workloads] == ["W9-10", "W9-100", "W9-1000", "W1"]
     assert [peer.name for peer in chosen.peers] == ["mentatd-serve", "direct"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_compiled_build_is_measured_where_it_is(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    known = {name: replace(peer, installed=lambda: True) for name, peer in command.PROGRAMS.items()}
+    known[COMPILED_ROUTER.name] = replace(COMPILED_ROUTER, installed=lambda: compiled)
+    monkeypatch.setattr(command, "PROGRAMS", known)
+    names = [peer.name for peer in command.choose([]).peers]
+    assert names == ["nginx", "mentatd-serve", "mentatd-serve-compiled"][: 2 + compiled]
 
 
 @pytest.mark.parametrize(
