@@ -37,3 +37,15 @@ def test_the_readmes_commands_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for command in re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE):
         assert re.search(rf"^{command}:", makefile, re.MULTILINE)
+
+
+def test_the_rooms_of_the_design_are_there() -> None:
+    text = (ROOT / "docs/design.md").read_text()
+    room, seen = "", 0
+    for line in text.partition("\nsrc/mentatd/\n")[2].partition("```")[0].splitlines():
+        if indented := re.match(r"  (\w+)(/|\.py)", line):
+            room = f"{indented[1]}/" if indented[2] == "/" else ""
+        for name in re.findall(r"\w+\.py", line):
+            assert (ROOT / "src/mentatd" / room / name).is_file(), f"{room}{name}"
+            seen += 1
+    assert seen > 50
