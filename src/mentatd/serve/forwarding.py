@@ -100,7 +100,7 @@ def post_head(to: Target, target: bytes, length: int, fields: bytes) -> bytes:
 
 
 def passes(head: ResponseHead) -> bool:
-    """Whether an engine's head goes on as it came, with a coding that it names."""
+    """Whether an engine's head goes on as it came, its Transfer-Encoding too: nothing in it stops here."""
     note = head.note
     if note is None:
         note = head.note = head.whole.startswith(b"HTTP/1.1") and _RESPONSE_STOPS.search(head.whole) is None
