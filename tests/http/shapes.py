@@ -99,6 +99,7 @@ REFUSED = [
     _with("* of a GET", start=b"GET * HTTP/1.1"),
     _with("absolute form of another host", start=b"GET http://other/ HTTP/1.1"),
     _with("absolute form with a user", start=b"GET http://u@h/ HTTP/1.1"),
+    Shape("absolute form beside an empty host", b"GET http://h/ HTTP/1.1\r\nHost:\r\n\r\n"),
     _with("another scheme", start=b"GET ftp://h/ HTTP/1.1"),
     _with("relative path", start=b"GET a/b HTTP/1.1"),
     _with("two hosts", b"Host: h"),

@@ -6,7 +6,14 @@ import pytest
 
 from mentatd.cluster.targets import parse_target
 from mentatd.http.request import Head
-from mentatd.serve.forwarding import connection_names, passage, post_head, request_fields, response_head
+from mentatd.serve.forwarding import (
+    connection_names,
+    passage,
+    post_head,
+    request_fields,
+    response_head,
+    uncompressed,
+)
 
 HEAD = b"Host: router\r\nAuthorization: Bearer k\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
 KEPT = b"\r\nAuthorization: Bearer k\r\nContent-Type: application/json"
@@ -121,6 +128,19 @@ def test_hop_by_hop_fields_of_an_answer_stop_here(line: bytes) -> None:
 def test_what_the_answers_connection_names_stops_here() -> None:
     raw = b"HTTP/1.1 200 OK\r\nX-Hop: 1\r\nConnection: x-hop\r\nA: 1\r\nconnection: b\r\nB: 2\r\n"
     assert response_head(raw, coding=True) == b"HTTP/1.1 200 OK\r\nA: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("framing", [b"Transfer-Encoding: chunked", b"content-length: 5"])
+def test_what_says_where_the_body_ends_stays_whatever_connection_names(framing: bytes) -> None:
+    raw = b"HTTP/1.1 200 OK\r\nA: b\r\n" + framing + b"\r\n"
+    named = b"Connection: a, Transfer-Encoding\r\nConnection: Content-Length\r\n"
+    assert response_head(raw + named, True) == b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n"
+
+
+def test_a_stream_is_asked_for_as_it_stands() -> None:
+    assert uncompressed(KEPT) == KEPT
+    asked = b"\r\nAccept-Encoding: gzip, br" + KEPT + b"\r\naccept-encoding: zstd"
+    assert uncompressed(asked) == KEPT + b"\r\nAccept-Encoding: identity"
 
 
 def test_the_framing_is_written_anew_where_it_must() -> None:

@@ -232,6 +232,20 @@ async def test_a_request_goes_on_and_its_answer_comes_back_untouched(router: Rou
     assert [(status, failure, row.out_bytes) for row, status, failure in router.ends] == [(200, None, 8)] * 3
 
 
+@pytest.mark.parametrize(
+    ("stream", "coding"), [(b"", b"gzip"), (b',"stream":false', b"gzip"), (b',"stream":true', b"identity")]
+)
+async def test_only_what_is_no_stream_may_come_compressed(
+    router: Router, stream: bytes, coding: bytes
+) -> None:
+    recorder = Recorder()
+    await router.engine(recorder)
+    client = await router.client()
+    body = BODY[:-1] + stream + b"}"
+    assert await client.ask(post(body, fields=b"Accept-Encoding: gzip\r\n")) == ANSWER
+    assert [line for line in recorder.head if b"coding" in line.lower()] == [b"Accept-Encoding: " + coding]
+
+
 async def test_hop_by_hop_fields_stop_here_in_both_directions(router: Router) -> None:
     hops = b"X-Hop: 1\r\nConnection: x-hop\r\nKeep-Alive: timeout=5\r\n"
     recorder = Recorder(b"HTTP/1.1 200 OK\r\n" + hops + b"A: 1\r\nContent-Length: 0\r\n\r\n")

@@ -114,7 +114,7 @@ async def bench(capfd: pytest.CaptureFixture[str]) -> AsyncIterator[Bench]:
     }
     async with ScriptedDaemon(view("127.0.0.1", groups=groups)) as daemon:
         router = Router(read_settings(SETTINGS | {"MENTAT_DAEMONS": daemon.address}))
-        await router.start()
+        await router.start(asyncio.Event())
         try:
             bench = Bench(router, engines)
             async with within():

@@ -185,7 +185,9 @@ def judge_head(text: bytes) -> Head | Refusal:
     host = _host(lower, http10)
     if host is None:
         return refusals.HOST
-    path = target if target.startswith(b"/") else _origin_form(method, target, host)
+    path = (
+        target if target.startswith(b"/") else _origin_form(method, target, host if _HOST in lower else None)
+    )
     if path is None:
         return refusals.AUTHORITY_FORM
     if counted is not None:
@@ -227,12 +229,13 @@ def _host(lower: bytes, http10: bool) -> bytes | None:
     return None if line is None else line[1]
 
 
-def _origin_form(method: bytes, target: bytes, host: bytes) -> bytes | None:
-    """The path of an absolute-form target (RFC 9112 section 3.2.2) whose authority is the Host, or of `OPTIONS *`."""
+def _origin_form(method: bytes, target: bytes, host: bytes | None) -> bytes | None:
+    """The path of an absolute-form target (RFC 9112 section 3.2.2) whose authority is the Host, if there is one (an
+    HTTP/1.0 request may have none), or of `OPTIONS *`."""
     if target == b"*" and method == b"OPTIONS":
         return b"/"
     parts = _ABSOLUTE.fullmatch(target)
-    if parts is None or parts[1].lower() != (host or parts[1].lower()):
+    if parts is None or host not in (None, parts[1].lower()):
         return None
     path: bytes = parts[2] or b"/"
     return path if path.startswith(b"/") else b"/" + path

@@ -28,6 +28,7 @@ _RESPONSE_STOPS: Final = re.compile(
     rb"\r\n(?=[ckptu])(?:connection|keep-alive|proxy-[^:\r\n]*|te|trailer|upgrade):[^\r\n]*",
     re.IGNORECASE,
 )
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _KEPT_HEADS: Final = 128
 _CODING: Final = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*", re.IGNORECASE)
 _CONNECTION: Final = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
@@ -86,6 +87,14 @@ def passage(head: Head) -> Passage:
     return Passage(codings, content_type, form, corrected, as_sent)
 
 
+@lru_cache(_KEPT_HEADS)
+def uncompressed(fields: bytes) -> bytes:
+    """The fields of a request for a stream, which goes on asking for it as it stands: the router may have to put an
+    event of its own in, or to tell the error that comes in its place (`opening.py`)."""
+    kept = _without(fields, (b"accept-encoding",))
+    return fields if kept == fields else kept + b"\r\nAccept-Encoding: identity"
+
+
 def post_head(to: Target, target: bytes, length: int, fields: bytes) -> bytes:
     """The head of the POST to one address: of the client's request `target`, with a body of `length` bytes.
 
@@ -114,7 +123,8 @@ def response_head(raw: bytes, coding: bool, add: bytes = b"") -> bytes:
     `coding`: the engine's Transfer-Encoding goes on. `add`: further lines, each ending in CRLF.
     """
     if _RESPONSE_STOPS.search(raw):
-        named = connection_names(_CONNECTION.findall(raw))
+        # where its body ends is no field that an engine may name as its own affair
+        named = connection_names(_CONNECTION.findall(raw)) - _FRAMING
         raw = _without(_RESPONSE_STOPS.sub(b"", raw), named)
     if not coding:
         raw = _CODING.sub(b"", raw)

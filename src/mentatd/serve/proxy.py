@@ -20,7 +20,7 @@ from mentatd.serve.answering import Answer, Waiting
 from mentatd.serve.connecting import Means
 from mentatd.serve.decoding import codings_of, decode, refuse_codings
 from mentatd.serve.exchange import Exchange
-from mentatd.serve.forwarding import Passage, passage
+from mentatd.serve.forwarding import Passage, passage, uncompressed
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
 from mentatd.wire.forms import find_route
@@ -112,6 +112,8 @@ class Proxy:
         url, path, size = found.targets[0].url, request.head.path, len(request.body)
         row = Row(model, found.group, url, request.peer, path, size, routing.stream, now)
         fields = known.form_fields if routing.form else known.json_fields
+        if routing.stream:
+            fields = uncompressed(fields)
         exchange = Exchange(self._means, connection, row, request, fields, found.targets)
         inflight.enter(row, exchange)
         exchange.start()
