@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from tests.support.cluster import JSON, Answer, Cluster, Router
@@ -19,7 +20,7 @@ def open_router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Rout
     with running("tiny") as engine, Cluster(tmp_path_factory.mktemp("browsers")) as cluster:
         daemon = cluster.daemon()
         cluster.register(daemon, "glm", f"{engine.port}/v1")
-        router = cluster.router(daemon, CORS_ALLOW_ORIGINS=PAGE)
+        router = cluster.router(daemon, CORS_ALLOW_ORIGINS=PAGE, SSE_KEEPALIVE_S="0.1")
         router.wait_models("tiny")
         yield router, engine
 
@@ -55,6 +56,43 @@ def test_every_answer_can_be_read_by_a_page_that_may(open_router: tuple[Router, 
         assert (answer.status, origins(answer)) == (status, [PAGE]), path
         assert "Origin" in answer.fields.get_all("Vary", [])
         assert answer.fields["Access-Control-Allow-Credentials"] is None
+
+
+def stream_head(router: Router, request: bytes) -> bytes:
+    """The head of an answer that has no end yet, to a page that may read it."""
+    with closing(router.connect()) as sock:
+        sock.sendall(request.replace(b"Host: r\r\n", b"Host: r\r\nOrigin: %b\r\n" % PAGE.encode()))
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            byte = sock.recv(1)
+            assert byte, head
+            head += byte
+    return head
+
+
+def test_a_stream_that_begins_before_its_engine_answers_can_be_read(
+    open_router: tuple[Router, Engine],
+) -> None:
+    router, engine = open_router
+    engine.forget()
+
+    async def silent(exchange: Exchange) -> None:
+        await exchange.gone()
+
+    engine.play(CHAT, silent)
+    body = b'{"model":"tiny","messages":[],"stream":true}'
+    head = stream_head(
+        router,
+        b"POST %b HTTP/1.1\r\nHost: r\r\nContent-Length: %d\r\n\r\n%b" % (CHAT.encode(), len(body), body),
+    )
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nAccess-Control-Allow-Origin: %b\r\n" % PAGE.encode() in head
+
+
+def test_the_stream_of_the_status_page_can_be_read(open_router: tuple[Router, Engine]) -> None:
+    head = stream_head(open_router[0], b"GET /events.json HTTP/1.1\r\nHost: r\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nAccess-Control-Allow-Origin: %b\r\n" % PAGE.encode() in head
 
 
 def test_a_preflight_is_granted(open_router: tuple[Router, Engine]) -> None:

@@ -20,6 +20,7 @@ from tests.support.cluster import FAST, JSON, Answer, Cluster, Router
 from tests.support.commands import BIN, Command
 from tests.support.deadlines import DEADLINE_S, wait_until
 from tests.support.engine import Engine, Exchange
+from tests.support.streams import CHAT as EVENTS
 from tests.support.streams import Stepped
 
 CHAT = "/v1/chat/completions"
@@ -107,6 +108,34 @@ def test_many_large_uploads_at_once_stay_inside_the_memory(cluster: Cluster) -> 
         assert peak_mib(router) - before < 256 + 64
 
 
+def upload_in_chunks(router: Router, size: int) -> bytes:
+    """The answer to a JSON body of `size` MiB and a little more whose length is not said ahead."""
+    pieces = [b'{"x":"', *[b"y" * MIB] * size, b'","model":"big"}']
+    with closing(router.connect(60)) as sock:
+        sock.sendall(
+            b"POST /v1/files HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        )
+        for piece in pieces:
+            sock.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+        sock.sendall(b"0\r\n\r\n")
+        return read_all(sock)
+
+
+def test_uploads_that_do_not_say_their_length_stay_inside_the_memory_too(cluster: Cluster) -> None:
+    with draining() as (port, engine):
+        daemon = cluster.daemon()
+        cluster.register(daemon, "glm", f"{port}/v1")
+        router = cluster.router(daemon, BODY_MEMORY_MIB="32")
+        router.wait_models("big")
+        before = peak_mib(router)
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(upload_in_chunks, [router] * 20, [8] * 20))
+        size = 8 * MIB + len(b'{"x":"","model":"big"}')
+        assert [json.loads(answer.partition(b"\r\n\r\n")[2])["taken"] for answer in answers] == [size] * 20
+        assert engine.taken == [size] * 20
+        assert peak_mib(router) - before < 32 + 16
+
+
 def test_bodies_that_a_hung_engine_holds_stop_no_small_request(cluster: Cluster, engine: Engine) -> None:
     with draining() as (port, hung):
         daemon = cluster.daemon()
@@ -127,6 +156,45 @@ def test_bodies_that_a_hung_engine_holds_stop_no_small_request(cluster: Cluster,
             assert [upload.result(DEADLINE_S).status for upload in held] == [200] * 4
 
 
+@pytest.mark.parametrize(
+    "begun", [b"GET /v1/models HTTP/1.1\r\nHo", b"POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_what_stays_half_is_refused_after_its_time(cluster: Cluster, begun: bytes) -> None:
+    router = cluster.router(CLIENT_TIMEOUT_S="0.2")
+    with closing(router.connect()) as sock:
+        sock.sendall(begun)
+        answer = read_all(sock)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"\r\nConnection: close\r\n" in answer
+
+
+def test_past_the_owners_bound_new_ones_are_refused_and_streams_go_on(
+    cluster: Cluster, engine: Engine
+) -> None:
+    daemon = cluster.daemon()
+    cluster.register(daemon, "glm", f"{engine.port}/v1")
+    held = Stepped()
+    engine.play(CHAT, held)
+    router = cluster.router(daemon, MAX_CONNECTIONS="3")
+    router.wait_models("tiny")
+    with ExitStack() as stack:
+        sdk = stack.enter_context(OpenAI(base_url=f"{router.base}/v1", api_key="x", max_retries=0))
+        stream = sdk.chat.completions.create(model="tiny", messages=[], stream=True)
+        held.step()
+        next(iter(stream))
+        for _ in range(2):
+            idle = stack.enter_context(closing(router.connect()))
+            idle.sendall(b"GET /v1/models HTTP/1.1\r\nHost: r\r\n\r\n")
+            assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
+        refused = read_all(stack.enter_context(closing(router.connect())))
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b'"code":"too_many_connections"' in refused
+        held.finish()
+        assert len(list(stream)) == len(EVENTS) - 2  # the first has been read, and the SDK keeps [DONE]
+        idle.close()
+        wait_until(lambda: router.ask("GET", "/v1/models").status == 200)
+
+
 @contextmanager
 def few_descriptors(cluster: Cluster, folder: Path, limit: int, **env: str) -> Iterator[Router]:
     """A router that the system allows `limit` descriptors."""
@@ -145,7 +213,8 @@ def test_a_crowd_is_told_that_there_is_no_room_and_streams_go_on(
     cluster.register(daemon, "glm", f"{engine.port}/v1")
     held = Stepped()
     engine.play(CHAT, held)
-    with few_descriptors(cluster, tmp_path, 100, MENTAT_DAEMONS=daemon.http) as router, ExitStack() as stack:
+    few = few_descriptors(cluster, tmp_path, 100, MENTAT_DAEMONS=daemon.http, CORS_ALLOW_ORIGINS="*")
+    with few as router, ExitStack() as stack:
         router.wait_models("tiny")
         clients = int(router.command.event("connections_limited")["clients"])
         assert 20 <= clients <= 50
@@ -157,6 +226,7 @@ def test_a_crowd_is_told_that_there_is_no_room_and_streams_go_on(
         crowd = [stack.enter_context(closing(router.connect())) for _ in range(200)]
         answers = [read_all(sock) for sock in crowd]
         assert [answer[:12] for answer in answers] == [b"HTTP/1.1 503"] * 200
+        assert all(b"\r\nAccess-Control-Allow-Origin: *\r\n" in answer for answer in answers)
         assert b'"code":"too_many_connections"' in answers[-1]
         idle[0].sendall(b"GET /v1/models HTTP/1.1\r\nHost: r\r\n\r\n")
         assert idle[0].recv(65536).startswith(b"HTTP/1.1 200 ")

@@ -72,6 +72,14 @@ async def test_a_comment_each_interval_behind_one_head(stage: Stage) -> None:
     stage.exchange.client_lost()
 
 
+async def test_the_head_carries_what_every_answer_does(stage: Stage) -> None:
+    stage.client.fields = b"Vary: Origin\r\n"
+    stage.start()
+    opened(stage)
+    assert b"\r\nVary: Origin\r\n" in stage.client.written.partition(b"\r\n\r\n")[0] + b"\r\n"
+    stage.exchange.client_lost()
+
+
 async def test_streams_of_other_things_are_left_waiting(stage: Stage) -> None:
     stage.start(path="/api/chat")
     opened(stage)
