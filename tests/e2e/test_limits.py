@@ -129,11 +129,12 @@ def test_uploads_that_do_not_say_their_length_stay_inside_the_memory_too(cluster
         router.wait_models("big")
         before = peak_mib(router)
         with ThreadPoolExecutor(20) as pool:
-            answers = list(pool.map(upload_in_chunks, [router] * 20, [8] * 20))
-        size = 8 * MIB + len(b'{"x":"","model":"big"}')
+            answers = list(pool.map(upload_in_chunks, [router] * 20, [12] * 20))
+        size = 12 * MIB + len(b'{"x":"","model":"big"}')
         assert [json.loads(answer.partition(b"\r\n\r\n")[2])["taken"] for answer in answers] == [size] * 20
         assert engine.taken == [size] * 20
-        assert peak_mib(router) - before < 32 + 16
+        # each may have 1 MiB and one read before it asks, and the oldest may go past the bound
+        assert peak_mib(router) - before < 32 + 20 * 2 + 12 + 16
 
 
 def test_bodies_that_a_hung_engine_holds_stop_no_small_request(cluster: Cluster, engine: Engine) -> None:
