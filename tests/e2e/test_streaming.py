@@ -120,6 +120,22 @@ def test_a_client_that_leaves_stops_the_engine(router: Router, engine: Engine, e
     assert router.models() == ["tiny"]
 
 
+def test_a_client_that_leaves_with_a_large_request_in_line_stops_the_engine(
+    router: Router, engine: Engine
+) -> None:
+    engine.play(PATH, played := Stepped())
+    with closing(router.connect()) as sock:
+        sock.sendall(
+            REQUEST + b"POST %b HTTP/1.1\r\nHost: router\r\nContent-Length: 100000\r\n\r\n" % PATH.encode()
+        )
+        sock.sendall(bytes(100_000))
+        wait_until(engine.posts)
+    # long before SERVING_TIMEOUT_S, by default ten minutes
+    assert played.gone.wait(DEADLINE_S)
+    played.finish()
+    assert len(engine.posts()) == 1
+
+
 def test_a_client_that_does_not_read_holds_only_its_own_engine(router: Router, engine: Engine) -> None:
     sent = 0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
@@ -128,6 +130,12 @@ class Peer:
     def vanish(self) -> None:
         """Go away without reading."""
         self.writer.transport.abort()
+
+    def reset(self) -> None:
+        """Go away by a reset, which overtakes what was sent."""
+        sock: socket.socket = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.vanish()
 
     async def answer(self, *, head_only: bool = False) -> Answer:
         """The next answer with a Content-Length, or without a body."""

@@ -9,17 +9,22 @@ import mmap
 import os
 import resource
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
 import pytest
-from tests.http.serving import LOOPBACK, Answering, Gate, chunked, get, post, serving
+from tests.http.serving import LOOPBACK, Answering, Gate, Peer, chunked, get, post, serving
 from tests.http.shapes import REFUSED, Shape
 from tests.support.deadlines import until, within
 
 from mentatd.errors import Refusal, SettingsError
 from mentatd.http.limits import WRITE_HIGH_WATER, Limits
 from mentatd.http.server import Connection, Request, Server
+from mentatd.http.timers import EACH_SWEEP
+
+OFTEN = Limits(linger_s=0.04)
+"""Sweeps come every 10 ms."""
 
 
 async def test_requests_of_every_framing_on_one_connection() -> None:
@@ -232,6 +237,74 @@ async def test_a_client_that_shuts_its_side_while_it_waits_has_left() -> None:
         peer.shut()
         await until(lambda: flow.told == ["lost"])
         assert await peer.rest() == b""
+
+
+LEAVING = [Peer.vanish, Peer.shut, Peer.reset]
+
+
+def ways(leave: Callable[[Peer], None]) -> str:
+    return leave.__name__
+
+
+@pytest.mark.parametrize("leave", LEAVING, ids=ways)
+async def test_a_client_that_sent_much_ahead_is_seen_to_leave(leave: Callable[[Peer], None]) -> None:
+    async with serving(limits=OFTEN) as served:
+        peer = await served.dial(get("/held") + post("/a", bytes(100_000)))
+        flow = await served.held()
+        await until(lambda: flow.connection.deadline == EACH_SWEEP)
+        leave(peer)
+        await until(lambda: flow.told)
+        await until(lambda: served.server.connections == 0)
+        assert flow.told == ["lost"]
+        assert len(served.handler.requests) == 1
+
+
+async def test_a_client_that_sent_much_ahead_and_stays_is_answered() -> None:
+    async with serving() as served:
+        peer = await served.dial(get("/held") + post("/a", bytes(100_000)))
+        flow = await served.held()
+        await until(lambda: flow.connection.deadline == EACH_SWEEP)
+        served.server._sweep.sweep(0.0)
+        flow.connection.answer(200, b"")
+        assert [(await peer.answer()).status, len((await peer.answer()).body)] == [200, 100_000]
+
+
+@pytest.mark.parametrize(
+    ("leave", "sent"),
+    [
+        (Peer.vanish, 0),
+        (Peer.vanish, 1000),
+        (Peer.shut, 1000),
+        (Peer.reset, 1000),
+        # an end of stream would stay behind such a body, for which the kernel has no room
+        (Peer.reset, 2 << 20),
+    ],
+)
+async def test_a_client_is_seen_to_leave_while_it_waits_for_memory(
+    leave: Callable[[Peer], None], sent: int
+) -> None:
+    async with serving(limits=replace(OFTEN, body_memory=2 << 20)) as served:
+        memory = served.server._shared.memory
+        await served.dial(post("/held", bytes(2 << 20)))
+        flow = await served.held()
+        head = post("/a", bytes(2 << 20), "Expect: 100-continue\r\n")
+        peer = await served.dial(head[: len(head) - (2 << 20) + sent])
+        await until(lambda: len(memory._shares) == 2)
+        leave(peer)
+        await until(lambda: served.server.connections == 1)
+        assert len(memory._shares) == 1
+        assert flow.told == []
+
+
+async def test_a_client_that_waits_for_memory_and_stays_is_served() -> None:
+    async with serving(limits=Limits(body_memory=2 << 20)) as served:
+        await served.dial(post("/held", bytes(2 << 20)))
+        flow = await served.held()
+        peer = await served.dial(post("/a", bytes(2 << 20)))
+        await until(lambda: len(served.server._shared.memory._shares) == 2)
+        served.server._sweep.sweep(0.0)
+        flow.connection.answer(200, b"")
+        assert len((await peer.answer()).body) == 2 << 20
 
 
 async def test_a_client_that_shuts_its_side_behind_its_request_is_answered() -> None:

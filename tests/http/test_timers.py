@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.deadlines import within
 
-from mentatd.http.timers import Sweep
+from mentatd.http.timers import EACH_SWEEP, Sweep
 
 
 class _Member:
@@ -29,6 +29,15 @@ async def test_only_those_whose_deadline_passed_are_called() -> None:
     assert [m.calls for m in (early, due, late)] == [[2.0], [2.0], []]
 
 
+async def test_one_that_wants_each_sweep_gets_it() -> None:
+    member = _Member(EACH_SWEEP)
+    sweep = Sweep([member], 1.0)
+    sweep.sweep(0.0)
+    member.deadline = EACH_SWEEP
+    sweep.sweep(0.0)
+    assert member.calls == [0.0, 0.0]
+
+
 async def test_a_member_may_leave_during_a_pass() -> None:
     members: set[_Member] = set()
 
@@ -39,6 +48,17 @@ async def test_a_member_may_leave_during_a_pass() -> None:
     members |= {Leaving(0.0), Leaving(0.0)}
     Sweep(members, 1.0).sweep(1.0)
     assert not members
+
+
+async def test_one_whose_deadline_another_moved_is_not_called() -> None:
+    second = _Member(EACH_SWEEP)
+
+    class Freeing(_Member):
+        def expired(self, now: float) -> None:
+            second.deadline = now + 100
+
+    Sweep([Freeing(0.0), second], 1.0).sweep(1.0)
+    assert second.calls == []
 
 
 async def test_it_runs_until_it_is_stopped() -> None:

@@ -4,14 +4,16 @@ The common request, whole in one read, passes from `data_received` to `Handler.h
 queue, no timer. Everything else is the same code with bytes kept in between: an incomplete head in the `HeadReader`,
 a body in its collector (`mentatd.http.receiving`), what was sent ahead of an answer in `_pipelined`.
 
-A client is never paused while its request is out, because uvloop tells neither end of stream nor reset of a paused
-transport; only one that has sent more than 64 KiB ahead is. A client that does not read its answers gets no next one.
+uvloop tells neither end of stream nor reset of a paused transport. So a client whose request is out is paused only
+when it has sent more than 64 KiB ahead; then, as where its body waits for memory, each sweep asks the kernel whether
+it is still there. A client that does not read its answers gets no next one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import select
 from typing import Final, cast
 
 from mentatd.errors import Refusal
@@ -25,6 +27,7 @@ from mentatd.http.limits import (
 from mentatd.http.receiving import ReceivingConnection
 from mentatd.http.request import Request
 from mentatd.http.shared import Shared
+from mentatd.http.timers import EACH_SWEEP
 
 _IDLE: Final = State.IDLE
 _BODY: Final = State.BODY
@@ -98,13 +101,17 @@ class ServedConnection(ReceivingConnection):
         # The transport closes itself behind this, once what is written has drained.
         if self._state is _ANSWERING:
             # A client may go on reading after it shut its sending side, but none that waits for an answer does.
-            self._state = State.CLOSING
-            self._transport.abort()
-            self._lose_flow()
+            self._leave()
         elif self._state is _BODY or (self._state is _IDLE and self._reader.holding):
             self._reject(refusals.INCOMPLETE, self._request)
         elif self._state is _IDLE:
             self._drop()
+
+    def _leave(self) -> None:
+        """The client has left before its answer."""
+        self._state = State.CLOSING
+        self._transport.abort()
+        self._lose_flow()
 
     def _lose_flow(self) -> None:
         flow, self.flow = self.flow, None
@@ -148,6 +155,9 @@ class ServedConnection(ReceivingConnection):
         self._pipelined += data
         if len(self._pipelined) > PIPELINED_BYTES:
             self._transport.pause_reading()
+            # One that is paused between two requests, because it does not read its answers, has its time already.
+            if self._state is _ANSWERING:
+                self.deadline = EACH_SWEEP
 
     def _go_on(self) -> None:
         if self._pipelined and self._state is _IDLE and not self._advancing and not self._write_paused:
@@ -209,11 +219,26 @@ class ServedConnection(ReceivingConnection):
                 self._reject(refusals.TOO_SLOW, None)
             case State.IDLE:
                 self._drop()
+            case State.ANSWERING:
+                self._look_for_client()
+            case State.BODY if self._share is not None and self._share.wanted:
+                self._look_for_client()
             case State.BODY:
                 self._body_expired(now)
             case State.CLOSING if self._lingering is not None:
                 self._lingering.look(now)
                 self.deadline = self._lingering.deadline
+
+    def _look_for_client(self) -> None:
+        """Ask the kernel (some µs), while reading is paused, whether the client is still there.
+
+        One that only shut its sending side has left, too, as for `eof_received`. That its whole body may wait in the
+        kernel makes no difference: it would be forwarded, and its answer given up at once.
+        """
+        asked = select.poll()
+        asked.register(self._transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        if asked.poll(0):
+            self._leave()
 
     def drain(self) -> None:
         """The server ends: close now if no request is in progress."""

@@ -1,13 +1,13 @@
 """Receiving a body that did not come whole with its head: admission, its place in memory, its pace.
 
 A body of more than 1 MiB is read only as far as `mentatd.http.memory` lets it. While it waits, the client is paused:
-what it sends stays in the kernels, and no timeout runs. That it left is noticed when it is read again.
+what it sends stays in the kernels, and no timeout runs. That it left is noticed by the sweep, as soon as its end of
+stream has come through: a client's kernel holds it back behind what ours has no room for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import cast
 
 from mentatd.errors import Refusal
@@ -24,6 +24,7 @@ from mentatd.http.limits import (
 )
 from mentatd.http.request import Request
 from mentatd.http.shared import Shared
+from mentatd.http.timers import EACH_SWEEP
 from mentatd.log import log
 
 _BODY, _ANSWERING = State.BODY, State.ANSWERING
@@ -111,7 +112,7 @@ class ReceivingConnection(Connection):
     def _wait(self) -> None:
         """Until there is memory for more of the body."""
         self._transport.pause_reading()
-        self.deadline = math.inf
+        self.deadline = EACH_SWEEP
 
     def go_on(self) -> None:
         if self._state is _BODY and self._body is not None:

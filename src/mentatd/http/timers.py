@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
+
+EACH_SWEEP: Final = -math.inf
+"""As a deadline: `expired` is called in every pass, until the deadline is moved."""
 
 
 class Timed(Protocol):
@@ -46,4 +50,6 @@ class Sweep:
     def sweep(self, now: float) -> None:
         """One pass at loop time `now`."""
         for member in [m for m in self._members if m.deadline <= now]:
-            member.expired(now)
+            # the end of one wait may have ended another's
+            if member.deadline <= now:
+                member.expired(now)
