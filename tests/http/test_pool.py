@@ -6,13 +6,13 @@ import asyncio
 import math
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from tests.http.recorder import Recorder
 from tests.support.deadlines import until, within
-from tests.support.ports import free_port
+from tests.support.ports import free_port, full_backlog
 from tests.support.scripted import Line, Scripted, answering, scripted
 
 from mentatd.errors import ConnectFailed
@@ -410,33 +410,18 @@ async def test_a_name_is_resolved_and_each_of_its_addresses_tried(pool: Pool) ->
         await exchange_on(upstream)
 
 
-@pytest.fixture
-def full_backlog() -> Iterator[Origin]:
-    """A listener that lets a connect wait for ever."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen(0)
-        waiting = []
-        for _ in range(4):
-            client = socket.socket()
-            client.setblocking(False)
-            client.connect_ex(server.getsockname())
-            waiting.append(client)
-        yield Origin("127.0.0.1", server.getsockname()[1])
-        for client in waiting:
-            client.close()
-
-
-async def test_a_connect_has_a_deadline(pool: Pool, full_backlog: Origin) -> None:
-    with pytest.raises(ConnectFailed, match=rf"^{full_backlog}: timed out after 0.05 s, connecting$"):
-        await pool.connect(full_backlog, timeout=0.05)
+async def test_a_connect_has_a_deadline(pool: Pool) -> None:
+    with full_backlog() as port, pytest.raises(
+        ConnectFailed, match=rf"^http://127.0.0.1:{port}: timed out after 0.05 s, connecting$"
+    ):
+        await pool.connect(Origin("127.0.0.1", port), timeout=0.05)
     assert len(pool) == 0
 
 
-async def test_a_cancelled_connect_leaves_nothing_behind(pool: Pool, full_backlog: Origin) -> None:
-    with pytest.raises(TimeoutError):
+async def test_a_cancelled_connect_leaves_nothing_behind(pool: Pool) -> None:
+    with full_backlog() as port, pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await pool.connect(full_backlog, timeout=5)
+            await pool.connect(Origin("127.0.0.1", port), timeout=5)
     assert len(pool) == 0
 
 

@@ -20,7 +20,8 @@ import brotli
 import pytest
 from backports import zstd
 from tests.support.deadlines import until, within
-from tests.support.ports import free_port
+from tests.support.leaks import leaked_sockets, open_sockets, settle
+from tests.support.ports import free_port, full_backlog
 from tests.support.scripted import Line, Script, Scripted, answering, scripted
 from tests.support.views import group
 
@@ -884,6 +885,30 @@ async def test_a_client_that_leaves_closes_the_engines_connection(
             await closed.wait()
     assert await router.ended() == (499, "the client left")
     assert len(router.pool) == 0
+
+
+@pytest.mark.parametrize("half", [False, True])
+async def test_a_client_that_leaves_ends_the_connect_that_its_request_waits_for(
+    router: Router, half: bool
+) -> None:
+    with full_backlog() as port:
+        router.serve(route("glm", f"http://127.0.0.1:{port}/v1"))
+        sockets = open_sockets()
+        client = await router.client()
+        client.writer.write(post())
+        await until(lambda: len(router.proxy._tasks))
+        if half:
+            client.writer.write_eof()
+            assert await client.rest() == b""
+        else:
+            client.writer.transport.abort()
+        async with within(1.0):
+            assert await router.ended() == (499, "the client left")
+            await until(lambda: not len(router.proxy._tasks))
+        await client.close()
+        assert await settle(lambda: leaked_sockets(sockets)) == []
+    assert len(router.inflight) == len(router.pool) == 0
+    assert router.cluster.suspects == []
 
 
 async def test_a_client_that_does_not_read_stops_the_engine_and_nobody_else(router: Router) -> None:

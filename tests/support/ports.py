@@ -8,6 +8,8 @@ import os
 import random
 import socket
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 # Below the kernel's ephemeral range (32768 and up), so that no outgoing connection and no bind to port 0 of a test
@@ -46,3 +48,16 @@ def _is_free(port: int, kind: socket.SocketKind) -> bool:
         except OSError:
             return False
     return True
+
+
+@contextmanager
+def full_backlog() -> Iterator[int]:
+    """A port of loopback where a connect waits for ever."""
+    with socket.socket() as server, ExitStack() as stack:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        yield server.getsockname()[1]
