@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -204,6 +206,31 @@ def test_a_delimiter_is_found_wherever_the_steps_cut_it(size: int, monkeypatch: 
     spaced = b"--xyz" + b" " * 64 + b"\r\n" + MODEL[7:]
     for form in (file(bytes(size) + DECOY) + spaced + END, bytes(size) + b"\r\n" + MODEL + END):
         assert find_form_model(form, TYPE) == M
+
+
+class Counted(bytes):
+    """A body that knows how much of it was copied."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        self.copied += len(part)
+        return part
+
+
+@pytest.mark.parametrize(("parts", "size"), [(1990, 0), (1990, 460), (250, 4000), (3, 1_000_000)])
+def test_the_work_for_a_part_is_that_of_its_size(parts: int, size: int) -> None:
+    body = Counted(file(bytes(size)) * (parts - 1) + MODEL + END)
+    assert find_form_model(body, TYPE) == M
+    assert body.copied <= 2 * len(body) + parts * 1500
+
+
+@pytest.mark.parametrize("length", [16384 - 7, 16384 - 6])
+def test_a_head_is_looked_for_within_its_bound(length: int) -> None:
+    # with the line break of the delimiter in front, and the empty line behind
+    body = MODEL + b"--xyz\r\nX: " + b"y" * length + b"\r\n\r\n\r\n" + END
+    assert (find_form_model(body, TYPE) == M) is (length == 16384 - 7)
 
 
 def test_any_other_body_is_what_its_type_says() -> None:
