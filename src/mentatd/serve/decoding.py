@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 from mentatd.errors import Refusal
 from mentatd.http.request import Body, Request
 from mentatd.serve import refusals
-from mentatd.wire.codings import KNOWN, decoded, parse_codings, unknown_coding
+from mentatd.wire.codings import KNOWN, MOST, Decoding, parse_codings, unknown_coding
 
-INLINE = 64 * 1024
-"""Bytes of a compressed body, and of what it decodes to, that are decoded on the event loop: a fraction of a
+INLINE = 128 * 1024
+"""Bytes that the decoders of one body take and give, all codings together, on the event loop: a fraction of a
 millisecond, about what handing them to a thread would cost."""
 STEP = 4 * 1024 * 1024
-"""Bytes that a thread decodes before it is asked again: what a client that left can still cost."""
+"""Bytes that a thread takes and gives before it is asked again: what a client that left can still cost."""
 
 Reserve = Callable[[int], Awaitable[None]]
 """Waits until this many bytes of body may be held in all (`Connection.reserve`)."""
@@ -26,37 +26,42 @@ def codings_of(request: Request) -> tuple[str, ...]:
 
 
 def refuse_codings(codings: tuple[str, ...]) -> Refusal | None:
-    """415 where one of them is not known here."""
-    unknown = unknown_coding(codings)
-    return None if unknown is None else refusals.unknown_encoding(unknown, KNOWN)
+    """415 where one of them is not known here, or where there are too many."""
+    if unknown := unknown_coding(codings):
+        return refusals.unknown_encoding(unknown, KNOWN)
+    return refusals.too_many_encodings(MOST) if len(codings) > MOST else None
 
 
 async def decode(body: Body, codings: tuple[str, ...], limit: int, reserve: Reserve) -> Body | Refusal:
-    """Undo `codings`, all of them known, to at most `limit` bytes, or refuse the body. A thread does large ones.
+    """Undo `codings`, one at least and all of them known, or refuse the body. A thread does large ones.
 
-    Both bodies are held meanwhile, and only the plain one is when this returns.
+    No coding may give more than `limit` bytes, not only the last. Both bodies are held meanwhile, and only the plain
+    one is when this returns.
     """
-    pieces = decoded(body, codings)
+    decoding = Decoding(body, codings)
     plain = bytearray()
     try:
-        ended = len(body) <= INLINE and _fill(plain, pieces, INLINE)
-        while not ended and len(plain) <= limit:
-            size = min(len(plain) + STEP, limit)
-            await reserve(len(body) + size)
-            ended = await asyncio.to_thread(_fill, plain, pieces, size)
+        # a body is seldom smaller when it is plain
+        ended = len(body) <= INLINE // 2 and _fill(plain, decoding, INLINE, limit)
+        while not ended and decoding.largest <= limit:
+            await reserve(len(body) + min(len(plain) + STEP, limit))
+            ended = await asyncio.to_thread(_fill, plain, decoding, decoding.work + STEP, limit)
     except ValueError as error:
         return refusals.invalid_encoding(str(error))
-    if len(plain) > limit:
+    if decoding.largest > limit:
         return refusals.body_too_large(limit, decoded=True)
     await reserve(len(plain))
     return bytes(plain) if len(plain) <= INLINE else memoryview(plain)
 
 
-def _fill(plain: bytearray, pieces: Iterator[bytes | memoryview], size: int) -> bool:
-    """Go on until there is more than `size` bytes; whether that was all of it. Raises ValueError."""
-    for piece in pieces:
+def _fill(plain: bytearray, decoding: Decoding, work: int, limit: int) -> bool:
+    """Go on until the decoders have done `work`, or one has given over `limit`; whether that was all of it.
+
+    Raises ValueError.
+    """
+    for piece in decoding:
         plain += piece
-        if len(plain) > size:
+        if decoding.work > work or decoding.largest > limit:
             return False
     return True
 

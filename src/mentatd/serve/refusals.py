@@ -118,6 +118,14 @@ def unknown_encoding(coding: str, known: Iterable[str]) -> Refusal:
     return _refuse("unknown_encoding", message, headers=((b"Accept-Encoding", names.encode()),))
 
 
+def too_many_encodings(limit: int) -> Refusal:
+    """415: the body has more codings than the router undoes."""
+    return _refuse(
+        "unknown_encoding",
+        f"Content-Encoding lists more than {limit} codings, which is all that are undone here",
+    )
+
+
 def body_too_large(limit: int, *, decoded: bool = False) -> Refusal:
     """413: the body is over `limit` bytes, as it was announced or once it was decoded."""
     return _refuse(
