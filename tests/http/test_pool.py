@@ -411,8 +411,9 @@ async def test_a_name_is_resolved_and_each_of_its_addresses_tried(pool: Pool) ->
 
 
 async def test_a_connect_has_a_deadline(pool: Pool) -> None:
-    with full_backlog() as port, pytest.raises(
-        ConnectFailed, match=rf"^http://127.0.0.1:{port}: timed out after 0.05 s, connecting$"
+    with (
+        full_backlog() as port,
+        pytest.raises(ConnectFailed, match=rf"^http://127.0.0.1:{port}: timed out after 0.05 s, connecting$"),
     ):
         await pool.connect(Origin("127.0.0.1", port), timeout=0.05)
     assert len(pool) == 0
