@@ -371,8 +371,15 @@ async def test_a_large_body_goes_through_whole(router: Router) -> None:
 
 @pytest.mark.interpreted
 @pytest.mark.parametrize("coding", [b"", b"gzip"])
+@pytest.mark.parametrize(
+    ("content_type", "large"),
+    [
+        (b"", proxy_module.INLINE),
+        (b"Content-Type: application/x-www-form-urlencoded\r\n", proxy_module.FORM_INLINE),
+    ],
+)
 async def test_a_large_body_is_looked_through_beside_the_loop(
-    router: Router, monkeypatch: pytest.MonkeyPatch, coding: bytes
+    router: Router, monkeypatch: pytest.MonkeyPatch, content_type: bytes, large: int, coding: bytes
 ) -> None:
     looked_in: list[bool] = []
 
@@ -384,9 +391,9 @@ async def test_a_large_body_is_looked_through_beside_the_loop(
         monkeypatch.setattr(proxy_module, name, partial(look, find))
     await router.engine(Recorder())
     client = await router.client()
-    for size in (10, proxy_module.INLINE):
+    for size in (10, large):
         body = b'{"x":"' + b"y" * size + b'","model":"m"}'
-        fields = b"Content-Encoding: gzip\r\n" if coding else b""
+        fields = content_type + (b"Content-Encoding: gzip\r\n" if coding else b"")
         assert await client.ask(post(gzip.compress(body) if coding else body, fields=fields)) == ANSWER
     assert looked_in == [True, False]
     assert router.ends[-1][0].prompt_bytes == len(body)

@@ -23,13 +23,15 @@ from mentatd.serve.exchange import Exchange
 from mentatd.serve.forwarding import Passage, passage, uncompressed
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
-from mentatd.wire.forms import find_route
+from mentatd.wire.forms import find_route, is_form
 from mentatd.wire.openai import BadBody, Routing, find_model
 
 MAX_BODY = 128 * 1024 * 1024
 """Bytes of a request's body, as sent and decoded (manual "Request handling")."""
 INLINE = 1024 * 1024
 """Bytes of a body whose `model` is looked for on the event loop: about a millisecond."""
+FORM_INLINE = 16 * 1024
+"""The same of a form, whose fields are read in Python, one by one: a byte may cost a hundred times as much."""
 
 
 class Routes(Protocol):
@@ -77,7 +79,10 @@ class Proxy:
         if len(body) > INLINE:
             self._decode(known, request, connection)
         elif known.form:
-            self._forward(known, request, connection, find_route(body, known.content_type))
+            if len(body) > FORM_INLINE:
+                self._decode(known, request, connection)
+            else:
+                self._forward(known, request, connection, find_route(body, known.content_type))
         else:
             self._forward(known, request, connection, find_model(body))
 
@@ -121,6 +126,6 @@ class Proxy:
 
 async def _find_route(body: Body, content_type: bytes) -> Routing | BadBody:
     """The routing of a body; a thread looks through a large one, and lets the loop run between its steps."""
-    if len(body) <= INLINE:
+    if len(body) <= (FORM_INLINE if is_form(content_type) else INLINE):
         return find_route(body, content_type)
     return await asyncio.to_thread(find_route, body, content_type)
