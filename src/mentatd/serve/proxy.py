@@ -23,7 +23,7 @@ from mentatd.serve.exchange import Exchange
 from mentatd.serve.forwarding import Passage, passage, uncompressed
 from mentatd.serve.inflight import Inflight, Row
 from mentatd.tasks import Tasks
-from mentatd.wire.forms import find_route, is_form
+from mentatd.wire.forms import find_route
 from mentatd.wire.openai import BadBody, Routing, find_model
 
 MAX_BODY = 128 * 1024 * 1024
@@ -76,13 +76,10 @@ class Proxy:
 
     def _look(self, known: Passage, request: Request, connection: Connection) -> None:
         body = request.body
-        if len(body) > INLINE:
+        if len(body) > (FORM_INLINE if known.form else INLINE):
             self._decode(known, request, connection)
         elif known.form:
-            if len(body) > FORM_INLINE:
-                self._decode(known, request, connection)
-            else:
-                self._forward(known, request, connection, find_route(body, known.content_type))
+            self._forward(known, request, connection, find_route(body, known.content_type))
         else:
             self._forward(known, request, connection, find_model(body))
 
@@ -95,7 +92,7 @@ class Proxy:
                     connection.refuse(decoded)
                     return
                 request.body = decoded
-            routing = await _find_route(request.body, known.content_type)
+            routing = await _find_route(request.body, known)
         except Exception:
             connection.refuse(refusals.internal_error())
             raise
@@ -124,8 +121,8 @@ class Proxy:
         exchange.start()
 
 
-async def _find_route(body: Body, content_type: bytes) -> Routing | BadBody:
+async def _find_route(body: Body, known: Passage) -> Routing | BadBody:
     """The routing of a body; a thread looks through a large one, and lets the loop run between its steps."""
-    if len(body) <= (FORM_INLINE if is_form(content_type) else INLINE):
-        return find_route(body, content_type)
-    return await asyncio.to_thread(find_route, body, content_type)
+    if len(body) <= (FORM_INLINE if known.form else INLINE):
+        return find_route(body, known.content_type)
+    return await asyncio.to_thread(find_route, body, known.content_type)
