@@ -88,6 +88,15 @@ def peak_mib(router: Router) -> float:
     return int(found[1]) / 1024
 
 
+def before_one_engine(cluster: Cluster, port: int, **env: str) -> Router:
+    """A router whose only engine, on this port, serves `big`."""
+    daemon = cluster.daemon()
+    cluster.register(daemon, "glm", f"{port}/v1")
+    router = cluster.router(daemon, **env)
+    router.wait_models("big")
+    return router
+
+
 def upload(router: Router, body: bytes) -> Answer:
     return router.ask("POST", "/v1/files", body, JSON, within_s=60)
 
@@ -95,10 +104,7 @@ def upload(router: Router, body: bytes) -> Answer:
 @pytest.mark.timeout(180)  # two GiB, on a machine that others use too
 def test_many_large_uploads_at_once_stay_inside_the_memory(cluster: Cluster) -> None:
     with draining() as (port, engine):
-        daemon = cluster.daemon()
-        cluster.register(daemon, "glm", f"{port}/v1")
-        router = cluster.router(daemon, BODY_MEMORY_MIB="256")
-        router.wait_models("big")
+        router = before_one_engine(cluster, port, BODY_MEMORY_MIB="256")
         body = b'{"x":"' + b"y" * (100 * MIB) + b'","model":"big"}'
         before = peak_mib(router)
         with ThreadPoolExecutor(20) as pool:
@@ -123,10 +129,7 @@ def upload_in_chunks(router: Router, size: int) -> bytes:
 
 def test_uploads_that_do_not_say_their_length_stay_inside_the_memory_too(cluster: Cluster) -> None:
     with draining() as (port, engine):
-        daemon = cluster.daemon()
-        cluster.register(daemon, "glm", f"{port}/v1")
-        router = cluster.router(daemon, BODY_MEMORY_MIB="32")
-        router.wait_models("big")
+        router = before_one_engine(cluster, port, BODY_MEMORY_MIB="32")
         before = peak_mib(router)
         with ThreadPoolExecutor(20) as pool:
             answers = list(pool.map(upload_in_chunks, [router] * 20, [12] * 20))
